@@ -1,0 +1,3 @@
+//! The core of Offset Guard: the rules ([`domain`]), the use cases and the adapters that its functions share.
+
+pub mod domain;
