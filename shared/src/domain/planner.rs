@@ -39,6 +39,8 @@ pub enum Targets<'a> {
     Shift(i64),
     /// The log start.
     Earliest,
+    /// There is none, for this reason; the rest is judged all the same, so that all reasons are told at once.
+    Missing(&'a Refusal),
     /// The state before an earlier plan.
     Undo {
         /// That plan, which was verified.
@@ -101,7 +103,14 @@ enum Together {
 
 /// Makes the plan.
 pub fn plan(planning: &Planning<'_>) -> Planned {
-    let mut refusals = cluster_and_group(planning);
+    let mut refusals = Vec::new();
+    if let Targets::Missing(refusal) = planning.targets {
+        refusals.push(refusal.clone());
+    }
+    refusals.extend(cluster_and_group(planning));
+    if matches!(planning.targets, Targets::Missing(_)) {
+        return Planned::Refused(refusals);
+    }
     refusals.extend(topics(planning));
 
     let mut moves = Vec::new();
@@ -397,6 +406,7 @@ fn wanted(
             None => Wanted::Leave(LeftAlone::NoCommit),
             Some(_) => bare(log.log_start),
         },
+        Targets::Missing(refusal) => Wanted::Refuse((*refusal).clone()),
         Targets::Undo { plan, pre_image } => {
             let Some(before) = pre_image.get(partition) else {
                 return Wanted::Leave(LeftAlone::NotInSource);
@@ -643,7 +653,7 @@ fn assemble(
         Targets::Timestamp { at, .. } => (Source::Timestamp { at: *at }, Some(*at)),
         Targets::Offsets(_) => (Source::Offsets, None),
         Targets::Shift(by) => (Source::Shift { by: *by }, None),
-        Targets::Earliest => (Source::Earliest, None),
+        Targets::Earliest | Targets::Missing(_) => (Source::Earliest, None),
         Targets::Undo { plan, .. } => (
             Source::Undo {
                 plan: plan.id.clone(),
