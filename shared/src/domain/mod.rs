@@ -1,6 +1,7 @@
 //! The rules. Nothing here reads a clock, a network, a file or the environment.
 
 pub mod approval;
+pub mod audit;
 pub mod checkpoint;
 pub mod group;
 pub mod offset;

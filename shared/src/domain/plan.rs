@@ -13,6 +13,7 @@ use super::group::{GroupState, GroupType};
 use super::offset::{
     ClusterId, CommittedOffset, GroupId, TopicId, TopicPartition, Watermarks, distance,
 };
+use super::refusal::Refusal;
 
 /// A plan's id: a ULID.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -398,6 +399,40 @@ impl Plan {
     pub fn digest(&self) -> PlanDigest {
         PlanDigest(HEXLOWER.encode(&Sha256::digest(self.to_csv())))
     }
+}
+
+/// What planning led to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PlanResult {
+    /// There is something to approve.
+    Ready(Plan),
+    /// Nothing has to move: every partition of the group, and why it is left alone.
+    NothingToDo(Vec<(TopicPartition, LeftAlone)>),
+    /// Every reason why it is not done, in a stable order.
+    Refused(Vec<Refusal>),
+}
+
+/// One request for a plan and what came of it, as it is kept. Nothing changes it afterwards.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanRecord {
+    /// Its id; a plan that is [`PlanResult::Ready`] has the same.
+    pub id: PlanId,
+    /// The execution that it was made for.
+    pub execution: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// The cluster's name in the configuration.
+    pub cluster: String,
+    /// The group, exactly.
+    pub group: GroupId,
+    /// Only to plan and to tell.
+    pub dry_run: bool,
+    /// Who asked.
+    pub requested_by: String,
+    /// Why.
+    pub reason: String,
+    /// What came of it.
+    pub result: PlanResult,
 }
 
 /// `offset,epoch,metadata` with empty fields for what is absent.
