@@ -1,3 +1,4 @@
 //! The core of Offset Guard: the rules ([`domain`]), the use cases and the adapters that its functions share.
 
+pub mod config;
 pub mod domain;
