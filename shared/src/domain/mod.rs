@@ -1,4 +1,13 @@
 //! The rules. Nothing here reads a clock, a network, a file or the environment.
 
+pub mod approval;
+pub mod audit;
+pub mod checkpoint;
 pub mod group;
 pub mod offset;
+pub mod plan;
+pub mod planner;
+pub mod policy;
+pub mod recovery;
+pub mod refusal;
+pub mod request;

@@ -6,6 +6,7 @@ use rdkafka_sys::rd_kafka_resp_err_t as E;
 
 use super::ffi;
 use crate::domain::offset::Fault;
+use crate::domain::recovery::AlterAnswer;
 
 /// An error code of the Kafka protocol (0 and above, `-1` is `UNKNOWN_SERVER_ERROR`) or of librdkafka (below -100).
 ///
@@ -99,13 +100,14 @@ impl ErrorCode {
         }
     }
 
-    /// What the code says about an alter (or delete) of one partition's committed offset.
+    /// What the code says about a commit (or its deletion) from outside the group.
     ///
-    /// `alone` is whether the request held no other partition: a 4.x coordinator reports a batch that is too big for
-    /// `__consumer_offsets` as `UNKNOWN_SERVER_ERROR`, which a request of one partition cannot be.
-    pub(super) fn alter_fault(self, alone: bool) -> AlterFault {
-        let code = self.name();
+    /// Rejected is only what the coordinator is known to check before it writes. A coordinator that loses its
+    /// partition answers `NOT_COORDINATOR` to writes that are already replicated, and one of 4.x answers
+    /// `COORDINATOR_NOT_AVAILABLE` to writes that timed out: these, and every code that is not listed, are unknown.
+    pub(super) fn alter_answer(self) -> AlterAnswer {
         match self.0 {
+            0 => AlterAnswer::Accepted,
             UNKNOWN_MEMBER_ID
             | REBALANCE_IN_PROGRESS
             | ILLEGAL_GENERATION
@@ -113,28 +115,22 @@ impl ErrorCode {
             | FENCED_MEMBER_EPOCH
             | FENCED_INSTANCE_ID
             | NON_EMPTY_GROUP
-            | GROUP_SUBSCRIBED => AlterFault::GroupActive { code },
-            GROUP_ID_NOT_FOUND => AlterFault::WrongType,
-            UNKNOWN_TOPIC_OR_PART | UNKNOWN_TOPIC_ID => AlterFault::TopicGone,
-            TOPIC_AUTH | GROUP_AUTH | CLUSTER_AUTH => AlterFault::NotAuthorised,
-            METADATA_TOO_LARGE => AlterFault::BadMetadata,
-            INVALID_COMMIT_OFFSET_SIZE | MSG_SIZE_TOO_LARGE | RECORD_LIST_TOO_LARGE => {
-                AlterFault::RequestTooBig { code }
-            }
-            UNKNOWN_SERVER_ERROR if !alone => AlterFault::RequestTooBig { code },
-            COORDINATOR_LOAD_IN_PROGRESS | NOT_COORDINATOR => AlterFault::Retry { code },
-            // A 4.x coordinator says COORDINATOR_NOT_AVAILABLE for an append that timed out too.
-            COORDINATOR_NOT_AVAILABLE
-            | REQUEST_TIMED_OUT
-            | NOT_ENOUGH_REPLICAS
-            | NOT_ENOUGH_REPLICAS_AFTER_APPEND
-            | TIMED_OUT
-            | TIMED_OUT_QUEUE
-            | TRANSPORT
-            | NETWORK_EXCEPTION
-            | DESTROY
-            | MISSING => AlterFault::Ambiguous { code },
-            _ => AlterFault::Other { code },
+            | GROUP_SUBSCRIBED
+            | GROUP_ID_NOT_FOUND
+            | INVALID_GROUP_ID
+            | UNKNOWN_TOPIC_OR_PART
+            | UNKNOWN_TOPIC_ID
+            | TOPIC_AUTH
+            | GROUP_AUTH
+            | CLUSTER_AUTH
+            | METADATA_TOO_LARGE
+            | INVALID_COMMIT_OFFSET_SIZE
+            | COORDINATOR_LOAD_IN_PROGRESS
+            | INVALID_REQUEST
+            | UNSUPPORTED_VERSION
+            | UNSUPPORTED_FEATURE
+            | INVALID_ARG => AlterAnswer::Rejected(self.name()),
+            _ => AlterAnswer::Unknown(self.name()),
         }
     }
 }
@@ -167,55 +163,6 @@ pub enum ErrorClass {
     Invalid,
     /// Anything else.
     Other,
-}
-
-/// Why one partition's committed offset was not (or not surely) altered or deleted.
-///
-/// Kafka answers an alter as a whole with success even where every partition failed, so this is per partition.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AlterFault {
-    /// The group has members: the broker refuses every commit from outside. Stop the consumers and plan again.
-    #[error("the group is active ({code})")]
-    GroupActive {
-        /// The broker's word for it.
-        code: String,
-    },
-    /// The group is of a type that has no committed offsets (`GROUP_ID_NOT_FOUND`).
-    #[error("the group is not a consumer group")]
-    WrongType,
-    /// The topic or the partition does not exist.
-    #[error("the broker does not know this topic or partition")]
-    TopicGone,
-    /// `READ` on the group or on the topic is missing.
-    #[error("not authorised to commit for this group or topic")]
-    NotAuthorised,
-    /// The metadata is longer than the broker's `offset.metadata.max.bytes`.
-    #[error("the metadata is too large")]
-    BadMetadata,
-    /// The request does not fit one batch of `__consumer_offsets`; send fewer partitions.
-    #[error("the request is too big for the offsets topic ({code})")]
-    RequestTooBig {
-        /// The broker's word for it.
-        code: String,
-    },
-    /// Surely not applied; try again on a fresh handle.
-    #[error("the coordinator could not take it ({code})")]
-    Retry {
-        /// The broker's word for it.
-        code: String,
-    },
-    /// It may have been applied, and it may not. Read it back before anything else.
-    #[error("unknown whether it was applied ({code})")]
-    Ambiguous {
-        /// The broker's or the client's word for it.
-        code: String,
-    },
-    /// Refused for another reason.
-    #[error("refused ({code})")]
-    Other {
-        /// The broker's or the client's word for it.
-        code: String,
-    },
 }
 
 /// A request of Kafka's admin protocol, by the name that librdkafka gives it.
@@ -332,18 +279,13 @@ const INVALID_REQUEST: i32 = E::RD_KAFKA_RESP_ERR_INVALID_REQUEST as i32;
 const LEADER_NOT_AVAILABLE: i32 = E::RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE as i32;
 const METADATA_TOO_LARGE: i32 = E::RD_KAFKA_RESP_ERR_OFFSET_METADATA_TOO_LARGE as i32;
 const MISSING: i32 = ErrorCode::MISSING.0;
-const MSG_SIZE_TOO_LARGE: i32 = E::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE as i32;
 const NETWORK_EXCEPTION: i32 = E::RD_KAFKA_RESP_ERR_NETWORK_EXCEPTION as i32;
 const NO_LEADERS: i32 = E::RD_KAFKA_RESP_ERR__NOENT as i32;
 const NON_EMPTY_GROUP: i32 = E::RD_KAFKA_RESP_ERR_NON_EMPTY_GROUP as i32;
 const NOT_COORDINATOR: i32 = E::RD_KAFKA_RESP_ERR_NOT_COORDINATOR as i32;
-const NOT_ENOUGH_REPLICAS: i32 = E::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS as i32;
-const NOT_ENOUGH_REPLICAS_AFTER_APPEND: i32 =
-    E::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS_AFTER_APPEND as i32;
 const NOT_LEADER: i32 = E::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION as i32;
 const OFFSET_NOT_AVAILABLE: i32 = E::RD_KAFKA_RESP_ERR_OFFSET_NOT_AVAILABLE as i32;
 const REBALANCE_IN_PROGRESS: i32 = E::RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS as i32;
-const RECORD_LIST_TOO_LARGE: i32 = E::RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE as i32;
 const REPLICA_NOT_AVAILABLE: i32 = E::RD_KAFKA_RESP_ERR_REPLICA_NOT_AVAILABLE as i32;
 const REQUEST_TIMED_OUT: i32 = E::RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT as i32;
 const RESOLVE: i32 = E::RD_KAFKA_RESP_ERR__RESOLVE as i32;
@@ -359,7 +301,6 @@ const TRANSPORT: i32 = E::RD_KAFKA_RESP_ERR__TRANSPORT as i32;
 const UNKNOWN_LEADER_EPOCH: i32 = E::RD_KAFKA_RESP_ERR_UNKNOWN_LEADER_EPOCH as i32;
 const UNKNOWN_MEMBER_ID: i32 = E::RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID as i32;
 const UNKNOWN_PARTITION: i32 = E::RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION as i32;
-const UNKNOWN_SERVER_ERROR: i32 = E::RD_KAFKA_RESP_ERR_UNKNOWN as i32;
 const UNKNOWN_TOPIC: i32 = E::RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC as i32;
 const UNKNOWN_TOPIC_ID: i32 = E::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_ID as i32;
 const UNKNOWN_TOPIC_OR_PART: i32 = E::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART as i32;

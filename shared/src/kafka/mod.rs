@@ -1,9 +1,11 @@
 //! Kafka: reading groups ([`GroupReader`]) and altering their committed offsets ([`GroupWriter`]).
 
+pub mod alter_size;
 mod error;
 mod ffi;
 mod handle;
 mod observe;
+mod ports;
 mod reader;
 mod session;
 mod settings;
@@ -11,7 +13,7 @@ mod settings;
 mod tests;
 mod writer;
 
-pub use error::{AlterFault, ErrorClass, ErrorCode, KafkaError, Operation};
+pub use error::{ErrorClass, ErrorCode, KafkaError, Operation};
 pub use reader::GroupReader;
 pub use settings::{Auth, ConnectionSettings, Credentials, Secret};
-pub use writer::{GroupWriter, Move, Outcomes};
+pub use writer::GroupWriter;

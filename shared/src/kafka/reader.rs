@@ -57,12 +57,12 @@ impl GroupReader {
             .map(ClusterId)
     }
 
-    /// Every group that speaks a consumer protocol or none, each once and in order. Connect, share and Streams groups
+    /// Every group that speaks a consumer protocol or none. Connect, share and Streams groups
     /// (KIP-932, KIP-1071) are not among them, and neither are groups that the principal may not see.
     ///
     /// # Errors
     /// The request failed, or failed on one of the brokers: a list that may lack groups is not a list.
-    pub async fn list_groups(&self) -> Result<Vec<GroupId>, KafkaError> {
+    pub async fn list_groups(&self) -> Result<BTreeSet<GroupId>, KafkaError> {
         let groups = self
             .session
             .call(Operation::ListConsumerGroups, |handle, limits| {
@@ -74,8 +74,7 @@ impl GroupReader {
             })
             .await?;
         // A group that moved between two brokers' answers is in both.
-        let groups: BTreeSet<_> = groups.into_iter().map(GroupId).collect();
-        Ok(groups.into_iter().collect())
+        Ok(groups.into_iter().map(GroupId).collect())
     }
 
     /// The committed offset of each of `partitions`; `Ok(None)` is "no commit".

@@ -1,12 +1,13 @@
 //! Against librdkafka's mock cluster: no broker, but real requests and answers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::ffi::mock::{LIST_OFFSETS, Mock, OFFSET_COMMIT, OFFSET_FETCH};
 use super::ffi::{Isolation, Spec};
 use super::*;
 use crate::domain::offset::{CommittedOffset, Fault, GroupId, TopicPartition};
+use crate::domain::recovery::AlterAnswer;
 
 const NOT_COORDINATOR: i32 = 16;
 const UNKNOWN_MEMBER_ID: i32 = 25;
@@ -34,11 +35,16 @@ fn mock() -> (Mock, GroupReader) {
     (mock, reader)
 }
 
-async fn commit(mock: &Mock, moves: &[Move]) -> Outcomes {
+async fn commit(
+    mock: &Mock,
+    moves: &[(TopicPartition, CommittedOffset)],
+) -> BTreeMap<TopicPartition, AlterAnswer> {
     let writer = GroupWriter::connect(&settings(mock)).unwrap();
-    let outcomes = writer.alter(&group(), moves, Duration::from_secs(10)).await;
+    let answers = writer
+        .commit(&group(), moves, Duration::from_secs(10))
+        .await;
     writer.close().await;
-    outcomes
+    answers
 }
 
 /// On a handle without a group (a producer's) the first of these answers ends the process with signal 11
@@ -53,8 +59,8 @@ async fn a_coordinator_that_moved_twice_is_found_again() {
     assert!(
         commit(&mock, &moves)
             .await
-            .iter()
-            .all(|(_, outcome)| outcome.is_ok())
+            .values()
+            .all(|answer| *answer == AlterAnswer::Accepted)
     );
 
     mock.answer(OFFSET_FETCH, &[NOT_COORDINATOR, NOT_COORDINATOR]);
@@ -92,13 +98,9 @@ async fn a_code_that_this_client_does_not_know_is_a_failure_by_its_number() {
     );
 
     mock.answer(OFFSET_COMMIT, &[FROM_THE_FUTURE]);
-    let outcomes = commit(&mock, &[(shipments(0), CommittedOffset::bare(1))]).await;
-    assert_eq!(
-        outcomes[0].1,
-        Err(AlterFault::Other {
-            code: "ERR_9999?".to_owned()
-        })
-    );
+    let answers = commit(&mock, &[(shipments(0), CommittedOffset::bare(1))]).await;
+    let unknown = AlterAnswer::Unknown("ERR_9999?".to_owned());
+    assert_eq!(answers[&shipments(0)], unknown);
 }
 
 #[tokio::test]
@@ -130,16 +132,20 @@ async fn every_partition_says_for_itself_whether_it_was_altered() {
         (shipments(0), CommittedOffset::bare(5)),
         (shipments(99), CommittedOffset::bare(5)),
     ];
-    let outcomes = commit(&mock, &moves).await;
-    assert_eq!(outcomes[0], (shipments(0), Ok(())));
-    assert_eq!(outcomes[1], (shipments(99), Err(AlterFault::TopicGone)));
+    let answers = commit(&mock, &moves).await;
+    assert_eq!(answers[&shipments(0)], AlterAnswer::Accepted);
+    let gone = AlterAnswer::Rejected("UNKNOWN_TOPIC_OR_PART".to_owned());
+    assert_eq!(answers[&shipments(99)], gone);
 
     mock.answer(OFFSET_COMMIT, &[UNKNOWN_MEMBER_ID]);
-    let outcomes = commit(&mock, &moves[..1]).await;
-    let active = AlterFault::GroupActive {
-        code: "UNKNOWN_MEMBER_ID".to_owned(),
-    };
-    assert_eq!(outcomes[0].1, Err(active));
+    let answers = commit(&mock, &moves[..1]).await;
+    let active = AlterAnswer::Rejected("UNKNOWN_MEMBER_ID".to_owned());
+    assert_eq!(answers[&shipments(0)], active);
+
+    mock.answer(OFFSET_COMMIT, &[NOT_COORDINATOR]);
+    let answers = commit(&mock, &moves[..1]).await;
+    let perhaps_written = AlterAnswer::Unknown("NOT_COORDINATOR".to_owned());
+    assert_eq!(answers[&shipments(0)], perhaps_written);
 }
 
 #[tokio::test]
@@ -154,7 +160,7 @@ async fn an_unstable_commit_is_a_fact_and_not_a_value() {
 }
 
 #[tokio::test]
-async fn a_slow_broker_is_a_time_out_and_an_alter_sent_to_it_ambiguous() {
+async fn a_slow_broker_is_a_time_out_and_what_became_of_an_alter_unknown() {
     let (mock, _) = mock();
     mock.cluster()
         .broker_round_trip_time(-1, Duration::from_secs(30))
@@ -186,13 +192,11 @@ async fn a_slow_broker_is_a_time_out_and_an_alter_sent_to_it_ambiguous() {
 
     let writer = GroupWriter::connect(&settings(&mock)).unwrap();
     let moves = [(shipments(0), CommittedOffset::bare(5))];
-    let outcomes = writer
-        .alter(&group(), &moves, Duration::from_millis(200))
+    let answers = writer
+        .commit(&group(), &moves, Duration::from_millis(200))
         .await;
-    let ambiguous = AlterFault::Ambiguous {
-        code: "_TIMED_OUT".to_owned(),
-    };
-    assert_eq!(outcomes[0].1, Err(ambiguous));
+    let unknown = AlterAnswer::Unknown("_TIMED_OUT".to_owned());
+    assert_eq!(answers[&shipments(0)], unknown);
     writer.close().await;
 }
 

@@ -1,0 +1,228 @@
+//! Changes a group's offsets, after everything was read and judged once more.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use super::observe_stable;
+use crate::config::Config;
+use crate::domain::approval::{ApprovedPlan, Evidence, authorize};
+use crate::domain::plan::{Plan, PlanId, PlanResult};
+use crate::domain::recovery::{AlterAnswer, Recovery};
+use crate::domain::refusal::Refusal;
+use crate::error::Error;
+use crate::kafka::alter_size;
+use crate::ports::{GroupReader, GroupWriter};
+use crate::store::Store;
+use crate::wire::PlanStep;
+
+/// How long one alter request may take. Verify waits this long beyond the last moment in which one may be sent.
+pub const ALTER_TIMEOUT: Duration = Duration::from_secs(15);
+/// With less than this left of an invocation nothing is begun.
+const LEAST_TIME: Duration = Duration::from_secs(30);
+
+/// What Apply did. Whether it worked is for Verify to say.
+#[derive(Debug, Default, Serialize)]
+pub struct Applied {
+    /// How many requests were sent.
+    pub requests: usize,
+    /// How many partitions the broker accepted.
+    pub accepted: usize,
+    /// How many it rejected.
+    pub rejected: usize,
+    /// Of how many it is not known.
+    pub unknown: usize,
+    /// The codes of the refusals that stopped it.
+    pub refused: Vec<String>,
+}
+
+/// A plan that is being executed, and its recovery.
+///
+/// # Errors
+/// One of the two is not there: that is a defect, since the execution comes from them.
+pub async fn load(store: &Store, id: &PlanId) -> Result<(Plan, Recovery), Error> {
+    let record = store.plan(id).await?;
+    let recovery = store.recovery(id).await?;
+    match (record.map(|record| record.result), recovery) {
+        (Some(PlanResult::Ready(plan)), Some(recovery)) => Ok((plan, recovery)),
+        _ => Err(Error::Broken(format!("plan {id} or its recovery is not on record"))),
+    }
+}
+
+/// Applies a plan. `left` is what is left of the invocation.
+///
+/// # Errors
+/// Something failed. Whether anything was sent by then is on record, and Verify reads it.
+pub async fn run<R, W, CR, CW>(
+    config: &Config,
+    store: &Store,
+    step: &PlanStep,
+    left: Duration,
+    default_switch: bool,
+    connect_reader: CR,
+    connect_writer: CW,
+) -> Result<Applied, Error>
+where
+    R: GroupReader,
+    W: GroupWriter,
+    CR: AsyncFn(&str) -> Result<R, Error>,
+    CW: AsyncFn(&str) -> Result<W, Error>,
+{
+    if left < LEAST_TIME {
+        return Err(Error::OutOfTime {
+            left_seconds: left.as_secs(),
+            needed_seconds: LEAST_TIME.as_secs(),
+        });
+    }
+    let (plan, _) = load(store, &step.plan_id).await?;
+    let left = SignedDuration::try_from(left).unwrap_or(SignedDuration::from_secs(60));
+    let apply_until = Timestamp::now() + left;
+    if !store.begin_apply(&step.plan_id, apply_until).await? {
+        return refuse(store, &step.plan_id, vec![Refusal::Fenced]).await;
+    }
+    let reader = connect_reader(&plan.cluster).await?;
+    let approved = match open_door(config, store, step, &plan, &reader, default_switch).await? {
+        Ok(approved) => approved,
+        Err(refusals) => return refuse(store, &step.plan_id, refusals).await,
+    };
+    let stored = store.keep_pre_image(&step.plan_id, approved.pre_image()).await?;
+    if stored != *approved.pre_image() {
+        // Another try of this very recovery was faster and saw something else.
+        let refusal = Refusal::NotApproved {
+            found: "another try of this recovery is under way".to_owned(),
+        };
+        return refuse(store, &step.plan_id, vec![refusal]).await;
+    }
+    let writer = connect_writer(&plan.cluster).await?;
+    let applied = send(store, step, &approved, &writer, apply_until, default_switch).await?;
+    // The handle goes before anything else is said: an unsent request can leave for as long as it lives.
+    drop(writer);
+    if applied.unknown == 0 {
+        store.end_apply(&step.plan_id, Timestamp::now()).await?;
+    }
+    Ok(applied)
+}
+
+/// Reads everything again and asks the rules.
+async fn open_door<R: GroupReader>(
+    config: &Config,
+    store: &Store,
+    step: &PlanStep,
+    plan: &Plan,
+    reader: &R,
+    default_switch: bool,
+) -> Result<Result<ApprovedPlan, Vec<Refusal>>, Error> {
+    let partitions = plan.moves.iter().map(|m| m.partition.clone()).collect();
+    let seen = observe_stable(reader, &plan.group, &partitions).await?;
+    let approval = store.approval_of(&plan.id).await?.map(|(_, approval)| approval);
+    let recovery = load(store, &plan.id).await?.1;
+    let claim = store.claim(&plan.cluster_id, &plan.group).await?;
+    let pre_image = store.pre_image(&plan.id).await?;
+    let config_hash = config
+        .resolve(&plan.cluster, &plan.group)
+        .map_or(String::new(), |resolved| resolved.config_hash);
+    Ok(authorize(
+        plan,
+        &Evidence {
+            now: Timestamp::now(),
+            execution: &step.execution,
+            approval: approval.as_ref(),
+            recovery: &recovery,
+            claim: claim.as_ref(),
+            apply_enabled: store.apply_switch().await?.unwrap_or(default_switch),
+            config_hash: &config_hash,
+            seen: &seen,
+            pre_image: pre_image.as_ref(),
+        },
+    ))
+}
+
+/// Sends the requests one at a time and stops at the first that is not accepted whole.
+async fn send<W: GroupWriter>(
+    store: &Store,
+    step: &PlanStep,
+    approved: &ApprovedPlan,
+    writer: &W,
+    apply_until: Timestamp,
+    default_switch: bool,
+) -> Result<Applied, Error> {
+    let attempt = ulid::Ulid::new().to_string();
+    let mut applied = Applied::default();
+    let requests = approved.requests(alter_size::LIMIT, alter_size::estimate);
+    for (index, request) in requests.iter().enumerate() {
+        if let Some(refusal) = stop(store, &step.plan_id, apply_until, default_switch).await? {
+            applied.refused.push(refusal.code());
+            store.note_refusals(&step.plan_id, &[refusal]).await?;
+            break;
+        }
+        let answers = writer.alter(request, ALTER_TIMEOUT).await;
+        applied.requests += 1;
+        count(&mut applied, &answers);
+        let answers: Vec<_> = answers.into_iter().collect();
+        store
+            .record_answers(&step.plan_id, index, &attempt, &answers)
+            .await?;
+        let rejected: Vec<_> = answers.iter().filter_map(rejection).collect();
+        if !rejected.is_empty() {
+            store.note_refusals(&step.plan_id, &rejected).await?;
+        }
+        if answers.iter().any(|(_, answer)| *answer != AlterAnswer::Accepted) {
+            break;
+        }
+    }
+    Ok(applied)
+}
+
+/// Why the next request must not be sent.
+async fn stop(
+    store: &Store,
+    plan: &PlanId,
+    apply_until: Timestamp,
+    default_switch: bool,
+) -> Result<Option<Refusal>, Error> {
+    let (open, switch) = store.may_send(plan).await?;
+    Ok(if !open || Timestamp::now() >= apply_until {
+        Some(Refusal::Fenced)
+    } else if !switch.unwrap_or(default_switch) {
+        Some(Refusal::ApplySwitchedOff)
+    } else {
+        None
+    })
+}
+
+fn count(
+    applied: &mut Applied,
+    answers: &BTreeMap<crate::domain::offset::TopicPartition, AlterAnswer>,
+) {
+    for answer in answers.values() {
+        match answer {
+            AlterAnswer::Accepted => applied.accepted += 1,
+            AlterAnswer::Rejected(_) => applied.rejected += 1,
+            AlterAnswer::Unknown(_) => applied.unknown += 1,
+        }
+    }
+}
+
+/// What a broker's rejection means to a person.
+fn rejection(
+    (partition, answer): &(crate::domain::offset::TopicPartition, AlterAnswer),
+) -> Option<Refusal> {
+    match answer {
+        AlterAnswer::Rejected(code) => Some(Refusal::BrokerRejected {
+            partition: partition.clone(),
+            error: code.clone(),
+        }),
+        AlterAnswer::Accepted | AlterAnswer::Unknown(_) => None,
+    }
+}
+
+async fn refuse(store: &Store, plan: &PlanId, refusals: Vec<Refusal>) -> Result<Applied, Error> {
+    store.note_refusals(plan, &refusals).await?;
+    store.end_apply(plan, Timestamp::now()).await?;
+    Ok(Applied {
+        refused: refusals.iter().map(Refusal::code).collect(),
+        ..Applied::default()
+    })
+}

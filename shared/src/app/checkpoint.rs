@@ -1,0 +1,284 @@
+//! Remembers where every configured group is.
+
+use std::collections::BTreeSet;
+
+use futures_util::{StreamExt, stream};
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use super::observe_stable;
+use crate::config::{Config, ResolvedGroup};
+use crate::domain::checkpoint::{Checkpoint, CheckpointId, checkpoint, retire};
+use crate::domain::offset::{ClusterId, GroupId};
+use crate::error::{Error, chain};
+use crate::ports::GroupReader;
+use crate::store::{Put, Store};
+use crate::wire::CheckpointEvent;
+
+/// How many groups are read at once. Each is a handful of requests to one coordinator.
+const GROUPS_AT_ONCE: usize = 8;
+/// How long a retired checkpoint stays readable after its retirement.
+const GRACE: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+/// What became of one group in a run.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case", tag = "result")]
+pub enum GroupResult {
+    /// A new checkpoint.
+    Stored {
+        /// The cluster's name.
+        cluster: String,
+        /// The group.
+        group: GroupId,
+        /// The checkpoint.
+        checkpoint_id: CheckpointId,
+        /// How many partitions it has.
+        partitions: usize,
+    },
+    /// This scheduled run has stored one already.
+    AlreadyRun {
+        /// The cluster's name.
+        cluster: String,
+        /// The group.
+        group: GroupId,
+    },
+    /// No new checkpoint; the older ones stand.
+    Failed {
+        /// The cluster's name.
+        cluster: String,
+        /// The group; `None` where the whole cluster failed.
+        group: Option<GroupId>,
+        /// Why.
+        why: String,
+    },
+}
+
+/// Checkpoints every configured group, or the ones that the event names.
+///
+/// `connect` gives a reader for a cluster by its name in the configuration.
+///
+/// # Errors
+/// The event is wrong, or any group has no new checkpoint: then the text says which and why, the others are stored,
+/// and a retry of the same scheduled time adds only what is missing.
+pub async fn run<R, F>(
+    config: &Config,
+    store: &Store,
+    event: &CheckpointEvent,
+    connect: F,
+) -> Result<Vec<GroupResult>, Error>
+where
+    R: GroupReader,
+    F: AsyncFn(&str) -> Result<R, Error>,
+{
+    let scheduled = event
+        .scheduled_time
+        .as_deref()
+        .map(|text| {
+            text.parse::<Timestamp>().map_err(|_| {
+                let text = format!("scheduled_time {text:?} is no RFC 3339 instant with a zone");
+                Error::InvalidEvent(text)
+            })
+        })
+        .transpose()?;
+    let mut results = Vec::new();
+    let mut asked = false;
+    for cluster in config.clusters() {
+        if event.cluster.as_ref().is_some_and(|only| only != cluster) {
+            continue;
+        }
+        asked = true;
+        match cluster_run(config, store, cluster, event, scheduled, &connect).await {
+            Ok(of_cluster) => results.extend(of_cluster),
+            Err(error) => results.push(GroupResult::Failed {
+                cluster: cluster.to_owned(),
+                group: None,
+                why: chain(&error),
+            }),
+        }
+    }
+    if !asked {
+        let asked = event.cluster.as_deref().unwrap_or("any cluster");
+        return Err(Error::InvalidEvent(format!("{asked} is not configured")));
+    }
+    answer(results)
+}
+
+/// A run with a failure in it is a failed run: the alarm on errors is how people hear of it.
+fn answer(results: Vec<GroupResult>) -> Result<Vec<GroupResult>, Error> {
+    let failures: Vec<String> = results
+        .iter()
+        .filter_map(|result| match result {
+            GroupResult::Failed {
+                cluster,
+                group,
+                why,
+            } => {
+                let group = group.as_ref().map_or(String::new(), |g| format!(" {}", g.0));
+                Some(format!("{cluster}{group}: {why}"))
+            }
+            GroupResult::Stored { .. } | GroupResult::AlreadyRun { .. } => None,
+        })
+        .collect();
+    if failures.is_empty() {
+        return Ok(results);
+    }
+    Err(Error::CheckpointsMissing(format!(
+        "{} of {} have no new checkpoint: {}",
+        failures.len(),
+        results.len(),
+        failures.join("; ")
+    )))
+}
+
+async fn cluster_run<R, F>(
+    config: &Config,
+    store: &Store,
+    cluster: &str,
+    event: &CheckpointEvent,
+    scheduled: Option<Timestamp>,
+    connect: &F,
+) -> Result<Vec<GroupResult>, Error>
+where
+    R: GroupReader,
+    F: AsyncFn(&str) -> Result<R, Error>,
+{
+    let reader = connect(cluster).await?;
+    let cluster_id = reader.cluster_id().await?;
+    let groups: BTreeSet<GroupId> = match &event.group {
+        Some(group) => [GroupId(group.clone())].into(),
+        None => {
+            // A configured group that does not exist (any more) is asked for all the same: its failure is news.
+            let mut groups = config.configured_groups(cluster);
+            let listed = reader.list_groups().await?;
+            groups.extend(listed.into_iter().filter(|g| config.matches(cluster, g)));
+            groups
+        }
+    };
+    let reader = &reader;
+    let cluster_id = &cluster_id;
+    let results = stream::iter(groups)
+        .map(|group| async move {
+            let Some(resolved) = config.resolve(cluster, &group) else {
+                return GroupResult::Failed {
+                    cluster: cluster.to_owned(),
+                    why: "it is not in the configuration".to_owned(),
+                    group: Some(group),
+                };
+            };
+            let done = one(store, reader, cluster_id, &resolved, &group, scheduled).await;
+            let now = Timestamp::now();
+            let told = match &done {
+                Ok(Some(made)) => Ok(&made.id),
+                Ok(None) => return GroupResult::AlreadyRun {
+                    cluster: cluster.to_owned(),
+                    group,
+                },
+                Err(why) => Err(why.as_str()),
+            };
+            if let Err(error) = store.note_checkpoint_run(cluster_id, &group, now, told).await {
+                // The note is for people; the checkpoint itself stands or does not.
+                tracing::warn!(group = group.0, error = chain(&error), "the run was not noted");
+            }
+            match done {
+                Ok(Some(made)) => GroupResult::Stored {
+                    cluster: cluster.to_owned(),
+                    checkpoint_id: made.id,
+                    partitions: made.partitions.len(),
+                    group,
+                },
+                Ok(None) => GroupResult::AlreadyRun {
+                    cluster: cluster.to_owned(),
+                    group,
+                },
+                Err(why) => GroupResult::Failed {
+                    cluster: cluster.to_owned(),
+                    group: Some(group),
+                    why,
+                },
+            }
+        })
+        .buffered(GROUPS_AT_ONCE)
+        .collect()
+        .await;
+    Ok(results)
+}
+
+/// Checkpoints one group. `None`: this scheduled run has done so before.
+async fn one<R: GroupReader>(
+    store: &Store,
+    reader: &R,
+    cluster_id: &ClusterId,
+    resolved: &ResolvedGroup<'_>,
+    group: &GroupId,
+    scheduled: Option<Timestamp>,
+) -> Result<Option<Checkpoint>, String> {
+    let text = |error: Error| chain(&error);
+    if let Some(pinned) = &resolved.cluster.cluster_id
+        && pinned != cluster_id
+    {
+        return Err(format!(
+            "the brokers belong to cluster {}, configured is {}",
+            cluster_id.0, pinned.0
+        ));
+    }
+    let previous = newest(store, cluster_id, group).await.map_err(text)?;
+    // What the last checkpoint had is asked for by name: an answer to "all" silently leaves out what the
+    // principal may not see.
+    let expected = previous
+        .iter()
+        .flat_map(|previous| previous.partitions.keys().cloned())
+        .collect();
+    let seen = observe_stable(reader, group, &expected).await.map_err(text)?;
+    let moved = store
+        .last_moved(cluster_id, group)
+        .await
+        .map_err(|error| text(error.into()))?;
+    let moved_by_us = previous
+        .as_ref()
+        .is_some_and(|previous| moved.is_some_and(|moved| moved >= previous.ended_at));
+    let id = CheckpointId(ulid::Ulid::new().to_string());
+    let made = checkpoint(id, &seen, previous.as_ref(), moved_by_us)
+        .map_err(|why| why.to_string())?;
+    let put = store
+        .put_checkpoint(&made, scheduled)
+        .await
+        .map_err(|error| text(error.into()))?;
+    if put == Put::AlreadyRun {
+        return Ok(None);
+    }
+    if let Err(error) = prune(store, cluster_id, group, resolved).await {
+        // Failing to prune only keeps more than needed, and the next run prunes again.
+        tracing::warn!(group = group.0, error = chain(&error), "old checkpoints were not retired");
+    }
+    Ok(Some(made))
+}
+
+/// The newest checkpoint of a group.
+///
+/// # Errors
+/// The table failed.
+pub async fn newest(
+    store: &Store,
+    cluster_id: &ClusterId,
+    group: &GroupId,
+) -> Result<Option<Checkpoint>, Error> {
+    let headers = store.headers(cluster_id, group, Timestamp::now()).await?;
+    match headers.first() {
+        None => Ok(None),
+        Some(header) => Ok(Some(store.checkpoint(cluster_id, group, header).await?)),
+    }
+}
+
+async fn prune(
+    store: &Store,
+    cluster_id: &ClusterId,
+    group: &GroupId,
+    resolved: &ResolvedGroup<'_>,
+) -> Result<(), Error> {
+    let now = Timestamp::now();
+    let headers = store.headers(cluster_id, group, now).await?;
+    let keep = usize::try_from(resolved.policy.keep_checkpoints).unwrap_or(usize::MAX);
+    let old = retire(&headers, keep, i64::from(resolved.policy.min_history_seconds));
+    store.retire(cluster_id, group, &old, now + GRACE).await?;
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! The use cases: each reads, lets the domain decide, and does what it decided.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+
+use crate::domain::group::GroupObservation;
+use crate::domain::offset::{Fault, GroupId, TopicPartition};
+use crate::domain::plan::PlanId;
+use crate::error::Error;
+use crate::ports::GroupReader;
+
+pub mod apply;
+pub mod approval;
+pub mod checkpoint;
+pub mod observe;
+pub mod plan;
+pub mod report;
+pub mod sweep;
+pub mod verify;
+
+/// How often a reading is tried again while a transaction has pending commits.
+const UNSTABLE_TRIES: usize = 4;
+/// How long between these tries: a transaction's commit markers are written within milliseconds.
+const UNSTABLE_PAUSE: Duration = Duration::from_millis(500);
+
+/// A reading that will be acted on: stable, and tried again while the only fault is a pending transaction.
+///
+/// # Errors
+/// No broker answered at all.
+pub async fn observe_stable<R: GroupReader>(
+    reader: &R,
+    group: &GroupId,
+    expected: &BTreeSet<TopicPartition>,
+) -> Result<GroupObservation, Error> {
+    let mut tries = 1;
+    loop {
+        let seen = reader.observe(group, expected, true).await?;
+        let unstable = seen.faults().any(|(_, fault)| *fault == Fault::Unstable);
+        if !unstable || tries == UNSTABLE_TRIES {
+            return Ok(seen);
+        }
+        tries += 1;
+        tokio::time::sleep(UNSTABLE_PAUSE).await;
+    }
+}
+
+/// The id of the plan that an execution makes: a ULID of its start and of its name.
+///
+/// A retried step gets the same id and so finds what its first try stored, and no two executions share one.
+#[must_use]
+pub fn plan_id(execution: &str, started_at: Timestamp) -> PlanId {
+    let hash = Sha256::digest(execution);
+    let mut random = [0; 16];
+    random.copy_from_slice(&hash[..16]);
+    let millis = u64::try_from(started_at.as_millisecond()).unwrap_or_default();
+    PlanId(ulid::Ulid::from_parts(millis, u128::from_be_bytes(random)).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_retried_step_gets_the_same_plan_id_and_another_execution_does_not() {
+        let at = Timestamp::from_second(1_700_000_000).unwrap();
+        assert_eq!(plan_id("a", at), plan_id("a", at));
+        assert_ne!(plan_id("a", at), plan_id("b", at));
+        assert_eq!(plan_id("a", at).0.len(), 26);
+    }
+}

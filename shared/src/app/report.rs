@@ -1,0 +1,167 @@
+//! The end of every path: the audit record first, then the people, and the group is free again.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::domain::approval::{Approval, ApprovalStatus, Standing};
+use crate::domain::audit::{Audit, AuditStatus, PartitionAudit};
+use crate::domain::plan::{PlanId, PlanRecord, PlanResult};
+use crate::domain::report::{Conclusion, OnRecord, conclude};
+use crate::error::{Error, chain};
+use crate::slack::{Slack, messages};
+use crate::store::Store;
+use crate::wire::ReportState;
+
+/// How the execution ends.
+#[derive(Debug, Serialize)]
+pub struct Reported {
+    /// Whether the execution succeeds.
+    pub status: AuditStatus,
+    /// The code.
+    pub code: String,
+    /// One sentence.
+    pub message: String,
+}
+
+/// Reports an execution. A second report of the same one says what the first did.
+///
+/// # Errors
+/// The table failed. A dead Slack is logged and does not fail it.
+pub async fn run(
+    store: &Store,
+    slack: &Slack,
+    execution: &str,
+    state: &ReportState,
+) -> Result<Reported, Error> {
+    // An execution that ends another one's recovery reports for that one.
+    let (execution, plan_id) = match &state.reconcile {
+        Some(other) => (other.execution.as_str(), Some(&other.plan_id)),
+        None => (execution, state.plan.as_ref().map(|plan| &plan.plan_id)),
+    };
+    if let Some(audit) = store.audit_of(execution).await? {
+        return Ok(reported(&audit));
+    }
+    let error = state
+        .error
+        .as_ref()
+        .map(|error| format!("{}: {}", error.error, error.cause));
+    let audit = write(store, execution, plan_id, error.as_deref()).await?;
+    if let Err(error) = slack.send(&messages::result(&audit)).await {
+        tracing::error!(execution, error = chain(&error), "the result could not be told");
+    }
+    Ok(reported(&audit))
+}
+
+fn reported(audit: &Audit) -> Reported {
+    Reported {
+        status: audit.status,
+        code: audit.code.clone(),
+        message: audit.message.clone(),
+    }
+}
+
+/// Writes the audit record, closes what is open and releases the group, all in one transaction of the table.
+///
+/// # Errors
+/// The table failed.
+pub async fn write(
+    store: &Store,
+    execution: &str,
+    plan_id: Option<&PlanId>,
+    error: Option<&str>,
+) -> Result<Audit, Error> {
+    let record = match plan_id {
+        Some(id) => store.plan(id).await?,
+        None => None,
+    };
+    let recovery = match plan_id {
+        Some(id) => store.recovery(id).await?,
+        None => None,
+    };
+    // A plan that another execution holds is not this one's to report on.
+    let recovery = recovery.filter(|recovery| recovery.execution == execution);
+    let approval = match plan_id.filter(|_| recovery.is_some()) {
+        Some(id) => end_approval(store, id).await?,
+        None => None,
+    };
+    let pre_image = match plan_id.filter(|_| recovery.is_some()) {
+        Some(id) => store.pre_image(id).await?,
+        None => None,
+    };
+    let conclusion = conclude(OnRecord {
+        plan: record.as_ref(),
+        approval: approval.as_ref(),
+        recovery: recovery.as_ref(),
+        may_have_sent: pre_image.is_some(),
+        error,
+    });
+    let outcomes = match plan_id.filter(|_| recovery.is_some()) {
+        Some(id) => store.result(id).await?.unwrap_or_default(),
+        None => std::collections::BTreeMap::new(),
+    };
+    let partitions = match record.as_ref().map(|record| &record.result) {
+        Some(PlanResult::Ready(plan)) => plan
+            .moves
+            .iter()
+            .map(|m| PartitionAudit {
+                partition: m.partition.clone(),
+                from: m.from.clone(),
+                to: m.to.clone(),
+                before: pre_image
+                    .as_ref()
+                    .and_then(|image| image.0.get(&m.partition).cloned()),
+                outcome: outcomes.get(&m.partition).cloned(),
+            })
+            .collect(),
+        Some(PlanResult::NothingToDo(_) | PlanResult::Refused(_)) | None => Vec::new(),
+    };
+    let Conclusion {
+        status,
+        code,
+        message,
+        refusals,
+    } = conclusion;
+    let audit = Audit {
+        at: Timestamp::now(),
+        plan: plan_id.cloned(),
+        execution: execution.to_owned(),
+        cluster: record.as_ref().map(|r| r.cluster.clone()),
+        cluster_id: recovery.as_ref().map(|r| r.cluster_id.clone()),
+        group: record
+            .as_ref()
+            .map(|r| r.group.clone())
+            .or_else(|| recovery.as_ref().map(|r| r.group.clone())),
+        status,
+        code,
+        message,
+        requested_by: text(&record, |r| &r.requested_by),
+        reason: text(&record, |r| &r.reason),
+        decided_by: approval.as_ref().and_then(|a| a.decided_by.clone()),
+        decided_at: approval.as_ref().and_then(|a| a.decided_at),
+        digest: approval.map(|a| a.digest),
+        refusals,
+        outcome: recovery.and_then(|r| r.outcome),
+        partitions,
+    };
+    store.close(&audit).await?;
+    Ok(audit)
+}
+
+fn text(record: &Option<PlanRecord>, field: impl Fn(&PlanRecord) -> &String) -> String {
+    record.as_ref().map_or(String::new(), |r| field(r).clone())
+}
+
+/// An execution that is over waits for nobody: a link that is still open must not be decided any more.
+async fn end_approval(store: &Store, plan: &PlanId) -> Result<Option<Approval>, Error> {
+    let Some((link, approval)) = store.approval_of(plan).await? else {
+        return Ok(None);
+    };
+    if approval.status != ApprovalStatus::Pending {
+        return Ok(Some(approval));
+    }
+    let status = match approval.standing(Timestamp::now()) {
+        Standing::Closed(ApprovalStatus::Expired) => ApprovalStatus::Expired,
+        Standing::Open | Standing::Closed(_) => ApprovalStatus::Superseded,
+    };
+    Ok(Some(store.close_approval(&link, status).await?))
+}

@@ -1,0 +1,119 @@
+//! Puts right what was cut off: decisions that were not delivered, executions that ended without a report.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::report;
+use crate::domain::approval::ApprovalStatus;
+use crate::domain::plan::PlanId;
+use crate::error::{Error, chain};
+use crate::executions::{ExecutionStatus, Executions};
+use crate::page::deliver;
+use crate::slack::{Slack, messages};
+use crate::store::Store;
+use crate::wire::Reconcile;
+
+/// How many executions may try to end one recovery before people have to.
+const RECONCILE_TRIES: usize = 5;
+
+/// What a sweep did.
+#[derive(Debug, Default, Serialize)]
+pub struct Swept {
+    /// Decisions delivered to the executions that wait for them.
+    pub delivered: usize,
+    /// Executions started to end a recovery whose own one is gone.
+    pub reconciling: usize,
+    /// Recoveries that need a person.
+    pub stuck: usize,
+}
+
+/// Sweeps every open recovery, or only that of `execution`, which just ended.
+///
+/// # Errors
+/// The table failed. One recovery that fails does not keep the others from being swept.
+pub async fn run(
+    store: &Store,
+    executions: &Executions,
+    slack: &Slack,
+    execution: Option<&str>,
+) -> Result<Swept, Error> {
+    let open = store.open_recoveries().await?;
+    let mut swept = Swept::default();
+    let mut known = false;
+    for (plan, owner) in open {
+        if execution.is_some_and(|only| only != owner) {
+            continue;
+        }
+        known = true;
+        if let Err(error) = one(store, executions, &plan, &owner, &mut swept).await {
+            tracing::error!(plan = plan.0, error = chain(&error), "a recovery was not swept");
+            swept.stuck += 1;
+        }
+    }
+    if let Some(ended) = execution.filter(|_| !known)
+        && store.audit_of(ended).await?.is_none()
+        && !executions.is_reconcile(ended)
+    {
+        // It ended before it claimed a group: there is nothing to prove, only something to say.
+        let audit = report::write(store, ended, None, None).await?;
+        if let Err(error) = slack.send(&messages::result(&audit)).await {
+            tracing::error!(execution = ended, error = chain(&error), "the result could not be told");
+        }
+    }
+    Ok(swept)
+}
+
+async fn one(
+    store: &Store,
+    executions: &Executions,
+    plan: &PlanId,
+    owner: &str,
+    swept: &mut Swept,
+) -> Result<(), Error> {
+    match executions.status(owner).await? {
+        ExecutionStatus::Running => redeliver(store, executions, plan, swept).await,
+        ExecutionStatus::Ended | ExecutionStatus::Unknown => {
+            for number in 1..=RECONCILE_TRIES {
+                let name = format!("{plan}-reconcile-{number}");
+                match executions.status(&executions.arn_of(&name)).await? {
+                    ExecutionStatus::Running => return Ok(()),
+                    ExecutionStatus::Ended => {}
+                    ExecutionStatus::Unknown => {
+                        let reconcile = Reconcile {
+                            plan_id: plan.clone(),
+                            execution: owner.to_owned(),
+                        };
+                        let input = serde_json::json!({ "reconcile": reconcile });
+                        executions.start(&name, &input).await?;
+                        swept.reconciling += 1;
+                        return Ok(());
+                    }
+                }
+            }
+            tracing::error!(plan = plan.0, "the recovery could not be ended; a person has to look");
+            swept.stuck += 1;
+            Ok(())
+        }
+    }
+}
+
+/// A decision that was stored while its delivery was cut off.
+async fn redeliver(
+    store: &Store,
+    executions: &Executions,
+    plan: &PlanId,
+    swept: &mut Swept,
+) -> Result<(), Error> {
+    let Some((link, approval)) = store.approval_of(plan).await? else {
+        return Ok(());
+    };
+    let decided = matches!(
+        approval.status,
+        ApprovalStatus::Approved | ApprovalStatus::Rejected
+    );
+    if decided && approval.delivered_at.is_none() {
+        deliver(store, executions, &link, &approval, Timestamp::now()).await?;
+        swept.delivered += 1;
+    }
+    Ok(())
+}

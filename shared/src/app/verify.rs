@@ -1,0 +1,103 @@
+//! Proves what was changed, from outside of whatever changed it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use super::apply::{ALTER_TIMEOUT, load};
+use crate::domain::offset::{CommittedOffset, Fault, TopicPartition};
+use crate::domain::plan::Plan;
+use crate::domain::recovery::{Outcome, judge};
+use crate::error::Error;
+use crate::ports::GroupReader;
+use crate::store::Store;
+use crate::wire::PlanStep;
+
+/// How often partitions that could not be read are read again.
+const TRIES: usize = 5;
+/// How long between these tries.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What the state machine does next.
+#[derive(Debug, Serialize)]
+#[serde(tag = "next", rename_all = "snake_case")]
+pub enum Next {
+    /// Something may still be under way; come back then.
+    Wait {
+        /// RFC 3339, for a Wait state's `TimestampPath`.
+        wait_until: String,
+    },
+    /// It is known what happened, as far as it can be.
+    Report {
+        /// What happened.
+        outcome: Outcome,
+    },
+}
+
+/// Raises the fence, then looks.
+///
+/// # Errors
+/// The brokers or the table failed: nothing is said about the outcome then.
+pub async fn run<R, F>(store: &Store, step: &PlanStep, connect: F) -> Result<Next, Error>
+where
+    R: GroupReader,
+    F: AsyncFn(&str) -> Result<R, Error>,
+{
+    let (plan, _) = load(store, &step.plan_id).await?;
+    // From here on nothing more is sent; what was sent before may still be under way.
+    let Some(recovery) = store.raise_fence(&step.plan_id).await? else {
+        return Err(Error::Broken(format!("plan {} has no recovery", plan.id)));
+    };
+    if let Some(until) = recovery.apply_until
+        && recovery.apply_ended_at.is_none()
+    {
+        let alter = SignedDuration::try_from(ALTER_TIMEOUT).unwrap_or(SignedDuration::from_secs(15));
+        let over = until + alter;
+        if Timestamp::now() < over {
+            return Ok(Next::Wait {
+                wait_until: format!("{over:.0}"),
+            });
+        }
+    }
+    let pre_image = store.pre_image(&plan.id).await?;
+    let now = match &pre_image {
+        // Never sent: no broker has to be asked, and none that fails can stand in the way of saying so.
+        None => BTreeMap::new(),
+        Some(_) => read_back(&connect(&plan.cluster).await?, &plan).await?,
+    };
+    let answers = store.answers(&plan.id).await?;
+    let (outcome, each) = judge(&plan, pre_image.as_ref(), &answers, &now);
+    if matches!(outcome, Outcome::Verified | Outcome::AppliedThenMoved)
+        && let Some(disowns) = plan.disowns
+    {
+        let until = recovery.apply_ended_at.unwrap_or_else(Timestamp::now);
+        store
+            .disown(&plan.cluster_id, &plan.group, disowns.after, until, &plan.id)
+            .await?;
+    }
+    store.set_outcome(&plan.id, &outcome, &each).await?;
+    tracing::info!(plan = plan.id.0, %outcome, "verified");
+    Ok(Next::Report { outcome })
+}
+
+/// Every partition of the plan, read with a fresh handle; what fails for a moment is read again.
+async fn read_back<R: GroupReader>(
+    reader: &R,
+    plan: &Plan,
+) -> Result<BTreeMap<TopicPartition, Result<Option<CommittedOffset>, Fault>>, Error> {
+    let partitions: Vec<_> = plan.moves.iter().map(|m| m.partition.clone()).collect();
+    let mut tries = 1;
+    loop {
+        let now = reader.committed(&plan.group, &partitions).await?;
+        let failed = partitions
+            .iter()
+            .any(|partition| !matches!(now.get(partition), Some(Ok(_))));
+        if !failed || tries == TRIES {
+            return Ok(now);
+        }
+        tries += 1;
+        tokio::time::sleep(PAUSE).await;
+    }
+}

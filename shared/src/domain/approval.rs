@@ -1,0 +1,470 @@
+//! The decision of a person, and the one door through which offsets are changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::group::{Activity, GroupObservation};
+use super::offset::{CommittedOffset, Fault, GroupId, TopicPartition};
+use super::plan::{PartitionMove, Plan, PlanDigest, PlanId, check_plan};
+use super::planner::{members_seen, seconds};
+use super::recovery::{Claim, PreImage, Recovery};
+use super::refusal::{Refusal, Stale};
+
+/// Where an approval stands. It moves by one conditional write, once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ApprovalStatus {
+    /// Waiting for a person.
+    Pending,
+    /// A person said yes.
+    Approved,
+    /// A person said no.
+    Rejected,
+    /// Nobody decided in time.
+    Expired,
+    /// Another request for the same plan took its place, or another recovery did.
+    Superseded,
+}
+
+/// What a person says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Decision {
+    /// Do it.
+    Approve,
+    /// Do not.
+    Reject,
+}
+
+impl Decision {
+    /// The status that this decision leads to.
+    #[must_use]
+    pub fn status(self) -> ApprovalStatus {
+        match self {
+            Self::Approve => ApprovalStatus::Approved,
+            Self::Reject => ApprovalStatus::Rejected,
+        }
+    }
+
+    /// `approve` or `reject`, as the form and its token spell it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Approve => "approve",
+            Self::Reject => "reject",
+        }
+    }
+}
+
+/// One request for approval. The task token is not part of it: only the store ever holds that.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approval {
+    /// The plan.
+    pub plan: PlanId,
+    /// The digest of the plan that is shown and approved.
+    pub digest: PlanDigest,
+    /// The execution that waits.
+    pub execution: String,
+    /// When it was asked for.
+    pub created_at: Timestamp,
+    /// Until when it may be decided. Before the task's own time-out, so that a decision is never made in vain.
+    pub approve_by: Timestamp,
+    /// Where it stands.
+    pub status: ApprovalStatus,
+    /// Who decided: a verified name, or that possession of the link was all that was asked for.
+    pub decided_by: Option<String>,
+    /// When.
+    pub decided_at: Option<Timestamp>,
+    /// Why, in the decider's words.
+    pub reason: Option<String>,
+    /// When the decision reached the waiting execution.
+    pub delivered_at: Option<Timestamp>,
+}
+
+/// What a decision meets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It can be decided now.
+    Open,
+    /// It was decided, or its time is over.
+    Closed(ApprovalStatus),
+}
+
+impl Approval {
+    /// Whether it can be decided at `now`.
+    #[must_use]
+    pub fn standing(&self, now: Timestamp) -> Standing {
+        match self.status {
+            ApprovalStatus::Pending if now < self.approve_by => Standing::Open,
+            ApprovalStatus::Pending => Standing::Closed(ApprovalStatus::Expired),
+            status => Standing::Closed(status),
+        }
+    }
+
+    /// Until when the plan may be applied: the time starts at the decision. `None` unless it is approved.
+    #[must_use]
+    pub fn apply_by(&self, plan: &Plan) -> Option<Timestamp> {
+        (self.status == ApprovalStatus::Approved)
+            .then_some(self.decided_at?)
+            .map(|decided| decided + seconds(plan.apply_within_seconds))
+    }
+
+    /// Why this approval does not let `execution` go on at `now`, if it does not.
+    ///
+    /// The callback that woke the execution is not asked: whoever can end a wait cannot approve.
+    pub fn admits(
+        &self,
+        plan: &Plan,
+        execution: &str,
+        now: Timestamp,
+    ) -> Result<Timestamp, Refusal> {
+        let stored = plan.digest();
+        if stored != self.digest {
+            return Err(Refusal::PlanDigestMismatch {
+                approved: self.digest.0.clone(),
+                stored: stored.0,
+            });
+        }
+        if self.execution != execution || self.plan != plan.id {
+            return Err(Refusal::NotApproved {
+                found: format!("the approval belongs to execution {}", self.execution),
+            });
+        }
+        match self.standing(now) {
+            Standing::Open => Err(Refusal::NotApproved {
+                found: "nobody has decided yet".to_owned(),
+            }),
+            Standing::Closed(ApprovalStatus::Expired | ApprovalStatus::Pending) => {
+                Err(Refusal::ApprovalExpired {
+                    approve_by: self.approve_by,
+                })
+            }
+            Standing::Closed(ApprovalStatus::Superseded) => Err(Refusal::NotApproved {
+                found: "the approval was superseded".to_owned(),
+            }),
+            Standing::Closed(ApprovalStatus::Rejected) => Err(Refusal::Rejected {
+                by: self.decided_by.clone().unwrap_or_default(),
+                reason: self.reason.clone().unwrap_or_default(),
+            }),
+            Standing::Closed(ApprovalStatus::Approved) => {
+                let apply_by = self.apply_by(plan).ok_or_else(|| Refusal::NotApproved {
+                    found: "the time of the decision is missing".to_owned(),
+                })?;
+                if now >= apply_by {
+                    return Err(Refusal::ApplyTimeOver { apply_by });
+                }
+                Ok(apply_by)
+            }
+        }
+    }
+}
+
+/// Everything that is read again right before a plan is applied.
+#[derive(Debug)]
+pub struct Evidence<'a> {
+    /// The instant.
+    pub now: Timestamp,
+    /// The execution that wants to apply.
+    pub execution: &'a str,
+    /// The approval, read strongly.
+    pub approval: Option<&'a Approval>,
+    /// The recovery, read strongly.
+    pub recovery: &'a Recovery,
+    /// The claim on the group, read strongly.
+    pub claim: Option<&'a Claim>,
+    /// Whether applying is switched on, read strongly.
+    pub apply_enabled: bool,
+    /// The hash of the configuration that applies to the group now.
+    pub config_hash: &'a str,
+    /// The group now, read with `require_stable`.
+    pub seen: &'a GroupObservation,
+    /// The pre-image that an earlier try of the same recovery stored.
+    pub pre_image: Option<&'a PreImage>,
+}
+
+/// A plan that may be applied now, and what is left of it to do.
+///
+/// There is no other way to an [`AlterRequest`], and adapters that change offsets accept nothing else. The only
+/// function that makes one is [`authorize`].
+#[derive(Debug)]
+pub struct ApprovedPlan {
+    group: GroupId,
+    pre_image: PreImage,
+    pending: Vec<PartitionMove>,
+}
+
+/// Some moves of an [`ApprovedPlan`] that go out in one request.
+#[derive(Debug)]
+pub struct AlterRequest {
+    group: GroupId,
+    change: Change,
+}
+
+/// What one request does.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Commits these (`OffsetCommit`; atomic on the broker for what it accepts).
+    Commit(Vec<(TopicPartition, CommittedOffset)>),
+    /// Removes these commits (`OffsetDelete`).
+    Remove(Vec<TopicPartition>),
+}
+
+impl ApprovedPlan {
+    /// What is committed right now for every partition that the plan moves; stored before anything is sent.
+    #[must_use]
+    pub fn pre_image(&self) -> &PreImage {
+        &self.pre_image
+    }
+
+    /// The requests to send, in order, as few as fit; `size` estimates one commit's bytes, `limit` is a request's.
+    #[must_use]
+    pub fn requests(
+        &self,
+        limit: usize,
+        size: impl Fn(&GroupId, &TopicPartition, &CommittedOffset) -> usize,
+    ) -> Vec<AlterRequest> {
+        let mut requests: Vec<Change> = Vec::new();
+        let mut chunk: Vec<(TopicPartition, CommittedOffset)> = Vec::new();
+        let mut bytes = 0;
+        let mut removals = Vec::new();
+        for m in &self.pending {
+            let Some(to) = &m.to else {
+                removals.push(m.partition.clone());
+                continue;
+            };
+            let more = size(&self.group, &m.partition, to);
+            if bytes + more > limit && !chunk.is_empty() {
+                requests.push(Change::Commit(std::mem::take(&mut chunk)));
+                bytes = 0;
+            }
+            bytes += more;
+            chunk.push((m.partition.clone(), to.clone()));
+        }
+        if !chunk.is_empty() {
+            requests.push(Change::Commit(chunk));
+        }
+        if !removals.is_empty() {
+            requests.push(Change::Remove(removals));
+        }
+        requests
+            .into_iter()
+            .map(|change| AlterRequest {
+                group: self.group.clone(),
+                change,
+            })
+            .collect()
+    }
+}
+
+impl AlterRequest {
+    /// The group.
+    #[must_use]
+    pub fn group(&self) -> &GroupId {
+        &self.group
+    }
+
+    /// What to do.
+    #[must_use]
+    pub fn change(&self) -> &Change {
+        &self.change
+    }
+}
+
+/// Opens the door, or says every reason why it stays shut.
+///
+/// A retry is judged by the pre-image that the first try stored: a partition at its target is done, one at its
+/// pre-image is still to be moved, and anything else is stale, so a half-moved group is never made worse.
+///
+/// # Errors
+/// All refusals, in a stable order.
+pub fn authorize(plan: &Plan, evidence: &Evidence<'_>) -> Result<ApprovedPlan, Vec<Refusal>> {
+    let mut refusals = permission(plan, evidence);
+    refusals.extend(staleness(plan, evidence));
+    let mut pending = Vec::new();
+    let mut pre_image = BTreeMap::new();
+    for m in &plan.moves {
+        match still_to_do(plan, evidence, m) {
+            Err(refusal) => refusals.push(refusal),
+            Ok((now, todo)) => {
+                pre_image.insert(m.partition.clone(), now);
+                if todo {
+                    pending.push(m.clone());
+                }
+            }
+        }
+    }
+    if !refusals.is_empty() {
+        return Err(refusals);
+    }
+    Ok(ApprovedPlan {
+        group: plan.group.clone(),
+        pre_image: evidence.pre_image.cloned().unwrap_or(PreImage(pre_image)),
+        pending,
+    })
+}
+
+/// Whether this execution may apply this plan at all.
+fn permission(plan: &Plan, evidence: &Evidence<'_>) -> Vec<Refusal> {
+    let mut refusals = Vec::new();
+    match evidence.approval {
+        None => refusals.push(Refusal::NotApproved {
+            found: "there is no approval".to_owned(),
+        }),
+        Some(approval) => {
+            if let Err(refusal) = approval.admits(plan, evidence.execution, evidence.now) {
+                refusals.push(refusal);
+            }
+        }
+    }
+    if let Some(fault) = check_plan(plan).first() {
+        refusals.push(Refusal::InvalidRequest {
+            field: "plan".to_owned(),
+            problem: fault.clone(),
+        });
+    }
+    if !evidence.apply_enabled {
+        refusals.push(Refusal::ApplySwitchedOff);
+    }
+    let recovery = evidence.recovery;
+    if recovery.fence != 0 || recovery.closed_at.is_some() {
+        refusals.push(Refusal::Fenced);
+    }
+    let holds = |claim: &&Claim| {
+        claim.execution == evidence.execution
+            && claim.plan == plan.id
+            && evidence.now < claim.expires_at
+    };
+    if recovery.execution != evidence.execution || evidence.claim.filter(holds).is_none() {
+        refusals.push(Refusal::ClaimLost {
+            holder: evidence
+                .claim
+                .map_or("nobody".to_owned(), |claim| claim.execution.clone()),
+        });
+    }
+    refusals
+}
+
+/// Whether the world is still the one that the plan was made for.
+fn staleness(plan: &Plan, evidence: &Evidence<'_>) -> Vec<Refusal> {
+    let seen = evidence.seen;
+    let mut refusals = Vec::new();
+    if seen.cluster_id != plan.cluster_id {
+        refusals.push(Refusal::ClusterMismatch {
+            required: plan.cluster_id.0.clone(),
+            seen: seen.cluster_id.0.clone(),
+        });
+    }
+    if evidence.config_hash != plan.config_hash {
+        refusals.push(Refusal::PlanStale {
+            changed: Stale::Configuration,
+        });
+    }
+    match seen.activity() {
+        Activity::Inactive => {}
+        Activity::Active { state, members } => refusals.push(Refusal::GroupActive {
+            state: state.to_string(),
+            members: members_seen(&members),
+        }),
+        // Brought back from nothing: it is absent on purpose, as long as it has no offsets.
+        Activity::Unproven { .. } if plan.creates_group() && !seen.has_commits() => {}
+        Activity::Unproven { seen } => refusals.push(Refusal::GroupStateUnproven { seen }),
+    }
+    let topics: BTreeMap<_, _> = plan
+        .moves
+        .iter()
+        .map(|m| (m.partition.topic.as_str(), m.topic_id))
+        .collect();
+    for (topic, id) in topics {
+        let same = match seen.topics.get(topic) {
+            Some(Ok(now)) => now.id == id,
+            Some(Err(_)) | None => false,
+        };
+        if !same {
+            refusals.push(Refusal::PlanStale {
+                changed: Stale::Topic {
+                    topic: topic.to_owned(),
+                },
+            });
+        }
+    }
+    refusals
+}
+
+/// What is committed now for one move's partition, and whether it still has to be moved.
+fn still_to_do(
+    plan: &Plan,
+    evidence: &Evidence<'_>,
+    m: &PartitionMove,
+) -> Result<(Option<CommittedOffset>, bool), Refusal> {
+    let missing = Fault::Failed {
+        code: "MISSING_FROM_ANSWER".to_owned(),
+    };
+    let unread = |fault: &Fault| match fault {
+        Fault::Unstable => Refusal::UnstableOffsets {
+            partition: m.partition.clone(),
+        },
+        fault => Refusal::EvidenceIncomplete {
+            at: m.partition.to_string(),
+            fault: fault.clone(),
+        },
+    };
+    let reading = evidence
+        .seen
+        .partitions
+        .get(&m.partition)
+        .ok_or_else(|| unread(&missing))?;
+    let now = reading.committed.as_ref().map_err(unread)?;
+    let log = reading.log.as_ref().map_err(unread)?;
+    if let Some(to) = &m.to
+        && (to.offset < log.log_start || to.offset > log.high)
+    {
+        return Err(Refusal::PlanStale {
+            changed: Stale::Target {
+                partition: m.partition.clone(),
+                target: to.offset,
+                log_start: log.log_start,
+                high: log.high,
+            },
+        });
+    }
+    let moved = Refusal::PlanStale {
+        changed: Stale::CommittedOffset {
+            partition: m.partition.clone(),
+            planned: m.from.as_ref().map(|from| from.offset),
+            seen: now.as_ref().map(|now| now.offset),
+            limit: plan.drift_limit,
+        },
+    };
+    if let Some(before) = evidence.pre_image {
+        return match before.0.get(&m.partition) {
+            _ if *now == m.to => Ok((now.clone(), false)),
+            Some(before) if before == now => Ok((now.clone(), true)),
+            Some(_) | None => Err(moved),
+        };
+    }
+    let within = match (&m.from, now) {
+        (None, None) => true,
+        (Some(from), Some(now)) => {
+            from == now
+                || (now.offset > from.offset
+                    && now.offset.abs_diff(from.offset) <= plan.drift_limit)
+        }
+        (Some(_), None) | (None, Some(_)) => false,
+    };
+    if within {
+        Ok((now.clone(), true))
+    } else {
+        Err(moved)
+    }
+}
+
+/// The topics of a plan, each once.
+#[must_use]
+pub fn topics(plan: &Plan) -> BTreeSet<&str> {
+    plan.moves
+        .iter()
+        .map(|m| m.partition.topic.as_str())
+        .collect()
+}

@@ -1,0 +1,71 @@
+//! The last word on one execution: what was asked, what was decided, what was and was not done. Kept for ever.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::offset::{ClusterId, CommittedOffset, GroupId, TopicPartition};
+use super::plan::{PlanDigest, PlanId};
+use super::recovery::{Outcome, PartitionOutcome};
+use super::refusal::Refusal;
+
+/// How an execution ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum AuditStatus {
+    /// It did what was asked, or there was nothing to do.
+    Succeeded,
+    /// It refused, or it failed.
+    Failed,
+}
+
+/// What became of one partition of the plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditPartition {
+    /// Which partition.
+    pub partition: TopicPartition,
+    /// What was committed while planning.
+    pub from: Option<CommittedOffset>,
+    /// What was to be committed; `None` removes the commit.
+    pub to: Option<CommittedOffset>,
+    /// What the pre-image holds: committed right before the first request. `None` is no commit, or no pre-image.
+    pub before: Option<CommittedOffset>,
+    /// What Verify found; `None` where it was not asked.
+    pub outcome: Option<PartitionOutcome>,
+}
+
+/// The record of one execution's end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Audit {
+    /// When it was written.
+    pub at: Timestamp,
+    /// The plan, where one was made.
+    pub plan: Option<PlanId>,
+    /// The execution. It has one audit record, however often its end is reported.
+    pub execution: String,
+    /// The cluster, where it was known by its own id.
+    pub cluster_id: Option<ClusterId>,
+    /// The group, where the request named one.
+    pub group: Option<GroupId>,
+    /// How it ended.
+    pub status: AuditStatus,
+    /// The refusal's or the end's code.
+    pub code: String,
+    /// The same for a person, in a line.
+    pub message: String,
+    /// Who asked.
+    pub requested_by: String,
+    /// Why.
+    pub reason: String,
+    /// Who decided.
+    pub decided_by: Option<String>,
+    /// When.
+    pub decided_at: Option<Timestamp>,
+    /// The digest of the plan.
+    pub digest: Option<PlanDigest>,
+    /// Every refusal.
+    pub refusals: Vec<Refusal>,
+    /// What became of the plan, where it was verified.
+    pub outcome: Option<Outcome>,
+    /// What became of its partitions, in order.
+    pub partitions: Vec<AuditPartition>,
+}

@@ -1,0 +1,499 @@
+//! A plan: absolute offsets, resolved while planning, that a person approves and that nothing changes afterwards.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use data_encoding::HEXLOWER;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::checkpoint::CheckpointId;
+use super::group::{GroupState, GroupType};
+use super::offset::{
+    ClusterId, CommittedOffset, GroupId, TopicId, TopicPartition, Watermarks, distance,
+};
+use super::refusal::Refusal;
+
+/// A plan's id: a ULID.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PlanId(pub String);
+
+impl fmt::Display for PlanId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Where a plan's targets come from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Source {
+    /// A checkpoint of this group.
+    Checkpoint {
+        /// Its id.
+        id: CheckpointId,
+        /// Its time.
+        ended_at: Timestamp,
+    },
+    /// The first records at or after a time.
+    Timestamp {
+        /// The time.
+        at: Timestamp,
+    },
+    /// Offsets that the request named.
+    Offsets,
+    /// A shift from the current offsets.
+    Shift {
+        /// By how many offsets.
+        by: i64,
+    },
+    /// The log start.
+    Earliest,
+    /// The state before an earlier plan.
+    Undo {
+        /// That plan.
+        plan: PlanId,
+    },
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Checkpoint { id, ended_at } => write!(f, "checkpoint {id} of {ended_at}"),
+            Self::Timestamp { at } => write!(f, "the first records at or after {at}"),
+            Self::Offsets => f.write_str("the offsets named in the request"),
+            Self::Shift { by } => write!(f, "the current offsets shifted by {by}"),
+            Self::Earliest => f.write_str("the log start"),
+            Self::Undo { plan } => write!(f, "the state before plan {plan}"),
+        }
+    }
+}
+
+/// One partition's move.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionMove {
+    /// Which partition.
+    pub partition: TopicPartition,
+    /// The topic's id while planning.
+    pub topic_id: Option<TopicId>,
+    /// What was committed while planning.
+    pub from: Option<CommittedOffset>,
+    /// What is to be committed; `None` removes the commit (only an undo does that).
+    pub to: Option<CommittedOffset>,
+    /// Where the log began and ended while planning.
+    pub log: Watermarks,
+    /// Offsets between the target asked for and the log start, which retention deleted.
+    pub lost: u64,
+}
+
+impl PartitionMove {
+    /// At most how many records will be read again. Markers and compaction take up offsets too.
+    #[must_use]
+    pub fn replayed(&self) -> u64 {
+        match (&self.from, &self.to) {
+            (Some(from), Some(to)) => distance(to.offset, from.offset),
+            // Brought back from nothing: all up to the end is read (again).
+            (None, Some(to)) => self.log.lag(to.offset),
+            (_, None) => 0,
+        }
+    }
+
+    /// At most how many records will be passed over unread.
+    #[must_use]
+    pub fn skipped(&self) -> u64 {
+        match (&self.from, &self.to) {
+            (Some(from), Some(to)) => distance(from.offset, to.offset),
+            _ => 0,
+        }
+    }
+}
+
+/// Why a partition of the group is not moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum LeftAlone {
+    /// The request did not select it.
+    NotSelected,
+    /// It is where it should be.
+    AlreadyThere,
+    /// The source does not have it: added later, or of a topic that the group did not read then.
+    NotInSource,
+    /// The source has it without a commit.
+    NoCommitInSource,
+    /// The group has no commit there to shift or to compare with.
+    NoCommit,
+}
+
+impl fmt::Display for LeftAlone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotSelected => "not selected by the request",
+            Self::AlreadyThere => "already at the target",
+            Self::NotInSource => "not in the source: added later, or not read by the group then",
+            Self::NoCommitInSource => "had no commit in the source",
+            Self::NoCommit => "has no commit",
+        })
+    }
+}
+
+/// Something that an approver has to know and that is no reason to refuse.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Warning {
+    /// Checkpoints that would have been chosen were passed over.
+    DisownedPassedOver {
+        /// How many.
+        count: usize,
+        /// The plans that disowned them.
+        by: BTreeSet<PlanId>,
+    },
+    /// Between the source and now the group's offsets went back by themselves.
+    WentBackwardsSince {
+        /// Where.
+        partition: TopicPartition,
+    },
+    /// The group does not exist and applying will create it.
+    CreatesGroup,
+    /// Records are lost to retention.
+    Lost {
+        /// How many offsets in all.
+        offsets: u64,
+    },
+    /// Records will be passed over unread.
+    Skips {
+        /// How many at most in all.
+        offsets: u64,
+    },
+    /// Metadata that some client committed is not kept, since it belongs to another offset.
+    MetadataDropped {
+        /// In how many partitions.
+        partitions: usize,
+    },
+    /// A topic's id is unknown, so that a recreated topic could not be told from the old one.
+    TopicIdUnknown {
+        /// The topic.
+        topic: String,
+    },
+    /// Whether the applying principal may commit for the group is unknown.
+    MayAlterUnknown,
+    /// The group was active while planning; its consumers must be stopped after approval.
+    MustBeStopped {
+        /// Its members.
+        members: Vec<super::refusal::MemberSeen>,
+        /// How far a commit may still go forward until then.
+        drift_limit: u64,
+    },
+    /// The group's offsets come without a group protocol: consumers that assign themselves cannot be seen.
+    AssignOnly,
+    /// A Kafka Streams or Connect group.
+    Stateful {
+        /// Which.
+        kind: String,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DisownedPassedOver { count, by } => {
+                let by: Vec<_> = by.iter().map(PlanId::to_string).collect();
+                write!(
+                    f,
+                    "{count} newer checkpoints were passed over: taken in a time that plan {} undid",
+                    by.join(", ")
+                )
+            }
+            Self::WentBackwardsSince { partition } => write!(
+                f,
+                "the offset of {partition} went back by itself after the source was taken"
+            ),
+            Self::CreatesGroup => {
+                f.write_str("the group does not exist; applying creates it with these offsets")
+            }
+            Self::Lost { offsets } => write!(
+                f,
+                "{offsets} offsets that were asked for are lost to retention and cannot be replayed"
+            ),
+            Self::Skips { offsets } => {
+                write!(f, "up to {offsets} records will be passed over unread")
+            }
+            Self::MetadataDropped { partitions } => write!(
+                f,
+                "the commit metadata of {partitions} partitions is emptied: it belongs to another offset"
+            ),
+            Self::TopicIdUnknown { topic } => write!(
+                f,
+                "the id of topic {topic} is unknown, so a recreated topic could not be noticed"
+            ),
+            Self::MayAlterUnknown => {
+                f.write_str("whether the applying principal may commit for this group is unknown")
+            }
+            Self::MustBeStopped {
+                members,
+                drift_limit,
+            } => write!(
+                f,
+                "the group is active ({} members): stop its consumers after approving; \
+                 until then its commits may go forward by at most {drift_limit} a partition",
+                members.len()
+            ),
+            Self::AssignOnly => f.write_str(
+                "the group has no group protocol: consumers that assign themselves are invisible",
+            ),
+            Self::Stateful { kind } => write!(
+                f,
+                "a {kind} group: its state stores or connector offsets are not moved with it"
+            ),
+        }
+    }
+}
+
+/// What a plan disowns once it is verified: the checkpoints in `(after, the apply]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disowns {
+    /// The source's time, exclusive.
+    pub after: Timestamp,
+}
+
+/// The lower-case hexadecimal SHA-256 of [`Plan::to_csv`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PlanDigest(pub String);
+
+impl fmt::Display for PlanDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// An immutable, concrete plan for one group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Its id.
+    pub id: PlanId,
+    /// The cluster's name in the configuration.
+    pub cluster: String,
+    /// The cluster's own id, checked again before anything is sent.
+    pub cluster_id: ClusterId,
+    /// The group.
+    pub group: GroupId,
+    /// Its protocol while planning.
+    pub group_type: GroupType,
+    /// Its state while planning.
+    pub state: GroupState,
+    /// The hash of the configuration that applies to the group.
+    pub config_hash: String,
+    /// When the plan was made.
+    pub created_at: Timestamp,
+    /// Until when it may be decided.
+    pub approve_by: Timestamp,
+    /// How long after the decision it may be applied, in seconds.
+    pub apply_within_seconds: u32,
+    /// Whether the recovery waits for the group to be Empty.
+    pub waits_for_empty: bool,
+    /// How far forward a commit may have gone between plan and apply, in offsets a partition.
+    pub drift_limit: u64,
+    /// Where the targets come from.
+    pub source: Source,
+    /// The moves, sorted by partition, each partition once.
+    pub moves: Vec<PartitionMove>,
+    /// What is left alone and why, sorted by partition.
+    pub left_alone: Vec<(TopicPartition, LeftAlone)>,
+    /// What the approver has to know.
+    pub warnings: Vec<Warning>,
+    /// What it disowns once verified.
+    pub disowns: Option<Disowns>,
+    /// Who asked.
+    pub requested_by: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl Plan {
+    /// At most how many records will be read again, in all.
+    #[must_use]
+    pub fn replayed(&self) -> u64 {
+        self.moves.iter().map(PartitionMove::replayed).sum()
+    }
+
+    /// At most how many records will be passed over unread, in all.
+    #[must_use]
+    pub fn skipped(&self) -> u64 {
+        self.moves.iter().map(PartitionMove::skipped).sum()
+    }
+
+    /// Whether applying creates the group: no partition has a commit, and it is gone.
+    #[must_use]
+    pub fn creates_group(&self) -> bool {
+        self.warnings.contains(&Warning::CreatesGroup)
+    }
+
+    /// The canonical form: a CSV that a person can read, and whose SHA-256 is the plan's digest.
+    ///
+    /// Every field that decides what will happen is in it, so two plans with one digest do the same.
+    /// Text is quoted as JSON is, which keeps every line one line.
+    #[must_use]
+    pub fn to_csv(&self) -> String {
+        let text = |text: &str| serde_json::Value::from(text).to_string();
+        let mut csv = String::new();
+        let mut field = |name: &str, value: String| {
+            csv.push_str(name);
+            csv.push(',');
+            csv.push_str(&value);
+            csv.push('\n');
+        };
+        field("plan", text(&self.id.0));
+        field("cluster", text(&self.cluster));
+        field("cluster_id", text(&self.cluster_id.0));
+        field("group", text(&self.group.0));
+        field("group_type", self.group_type.to_string());
+        field("state", self.state.to_string());
+        field("config_hash", text(&self.config_hash));
+        field("created_at", self.created_at.to_string());
+        field("approve_by", self.approve_by.to_string());
+        field(
+            "apply_within_seconds",
+            self.apply_within_seconds.to_string(),
+        );
+        field("waits_for_empty", self.waits_for_empty.to_string());
+        field("drift_limit", self.drift_limit.to_string());
+        field("source", text(&self.source.to_string()));
+        field(
+            "disowns_after",
+            self.disowns
+                .map_or(String::new(), |disowns| disowns.after.to_string()),
+        );
+        field("requested_by", text(&self.requested_by));
+        field("reason", text(&self.reason));
+        for warning in &self.warnings {
+            field("warning", text(&warning.to_string()));
+        }
+        csv.push_str(
+            "topic,partition,topic_id,current_offset,current_epoch,current_metadata_hex,\
+             target_offset,target_epoch,target_metadata_hex,log_start,last_stable,high,lost\n",
+        );
+        for m in &self.moves {
+            let id = m.topic_id.map_or(String::new(), |id| id.to_string());
+            let (from, to) = (triple(m.from.as_ref()), triple(m.to.as_ref()));
+            csv.push_str(&format!(
+                "{},{},{id},{from},{to},{},{},{},{}\n",
+                text(&m.partition.topic),
+                m.partition.partition,
+                m.log.log_start,
+                m.log.last_stable,
+                m.log.high,
+                m.lost
+            ));
+        }
+        for (partition, why) in &self.left_alone {
+            csv.push_str(&format!(
+                "{},{},left alone: {why}\n",
+                text(&partition.topic),
+                partition.partition
+            ));
+        }
+        csv
+    }
+
+    /// The digest that an approval is bound to.
+    #[must_use]
+    pub fn digest(&self) -> PlanDigest {
+        PlanDigest(HEXLOWER.encode(&Sha256::digest(self.to_csv())))
+    }
+}
+
+/// What planning led to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PlanResult {
+    /// There is something to approve.
+    Ready(Plan),
+    /// Nothing has to move: every partition of the group, and why it is left alone.
+    NothingToDo(Vec<(TopicPartition, LeftAlone)>),
+    /// Every reason why it is not done, in a stable order.
+    Refused(Vec<Refusal>),
+}
+
+/// One request for a plan and what came of it, as it is kept. Nothing changes it afterwards.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanRecord {
+    /// Its id; a plan that is [`PlanResult::Ready`] has the same.
+    pub id: PlanId,
+    /// The execution that it was made for.
+    pub execution: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// The cluster's name in the configuration.
+    pub cluster: String,
+    /// The group, exactly.
+    pub group: GroupId,
+    /// Only to plan and to tell.
+    pub dry_run: bool,
+    /// Who asked.
+    pub requested_by: String,
+    /// Why.
+    pub reason: String,
+    /// What came of it.
+    pub result: PlanResult,
+}
+
+/// `offset,epoch,metadata` with empty fields for what is absent.
+fn triple(committed: Option<&CommittedOffset>) -> String {
+    committed.map_or_else(
+        || ",,".to_owned(),
+        |c| {
+            let epoch = c
+                .leader_epoch
+                .map_or(String::new(), |epoch| epoch.to_string());
+            format!("{},{epoch},{}", c.offset, HEXLOWER.encode(&c.metadata))
+        },
+    )
+}
+
+/// What is wrong with a plan, found without any of the code that made it.
+///
+/// Run on every plan before it is offered and again before it is applied: a fault here is a bug in planning or a
+/// damaged item, never a matter of opinion.
+#[must_use]
+pub fn check_plan(plan: &Plan) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if plan.moves.is_empty() {
+        wrong.push("it moves nothing".to_owned());
+    }
+    let mut seen = BTreeSet::new();
+    for m in &plan.moves {
+        let at = &m.partition;
+        if !seen.insert(at) {
+            wrong.push(format!("{at} is moved twice"));
+        }
+        if m.from == m.to {
+            wrong.push(format!("{at} is moved to where it is"));
+        }
+        match &m.to {
+            Some(to) if to.offset < m.log.log_start || to.offset > m.log.high => {
+                wrong.push(format!(
+                    "the target {} of {at} is outside its log, {} to {}",
+                    to.offset, m.log.log_start, m.log.high
+                ))
+            }
+            None if !matches!(plan.source, Source::Undo { .. }) => {
+                wrong.push(format!(
+                    "the commit of {at} is removed, but this is no undo"
+                ));
+            }
+            _ => {}
+        }
+    }
+    for (partition, _) in &plan.left_alone {
+        if seen.contains(partition) {
+            wrong.push(format!("{partition} is both moved and left alone"));
+        }
+    }
+    if plan.moves.iter().map(|m| &m.partition).collect::<Vec<_>>()
+        != seen.iter().copied().collect::<Vec<_>>()
+    {
+        wrong.push("its moves are not in order".to_owned());
+    }
+    if plan.approve_by <= plan.created_at {
+        wrong.push("it expires before it can be approved".to_owned());
+    }
+    wrong
+}

@@ -1,0 +1,247 @@
+//! One recovery from its claim to its end: what was done, what was seen afterwards, what may be said of it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::offset::{ClusterId, CommittedOffset, Fault, GroupId, TopicPartition};
+use super::plan::{PartitionMove, Plan, PlanId};
+use super::refusal::Refusal;
+
+/// The hold that one execution has on one group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// The execution.
+    pub execution: String,
+    /// Its plan.
+    pub plan: PlanId,
+    /// When it ends by itself. It outlives Apply, because Kafka cannot check a fence.
+    pub expires_at: Timestamp,
+}
+
+/// What was committed for every moved partition right before the first request was sent. Written once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PreImage(
+    #[serde(with = "as_pairs")] pub BTreeMap<TopicPartition, Option<CommittedOffset>>,
+);
+
+/// What the broker said of one partition of a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AlterAnswer {
+    /// It accepted the change.
+    Accepted,
+    /// It rejected the change; the text is the error's name.
+    Rejected(String),
+    /// It may have accepted it: a time-out, a lost connection, an answer without this partition.
+    Unknown(String),
+}
+
+/// Where a group was quiet, so that a second look can prove that it stayed so.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quiet {
+    /// When it was first seen so.
+    pub since: Timestamp,
+    /// A fingerprint of its commits then.
+    pub commits: String,
+}
+
+/// A recovery, from the claim of its group on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recovery {
+    /// Its plan.
+    pub plan: PlanId,
+    /// The execution that owns it.
+    pub execution: String,
+    /// The cluster.
+    pub cluster_id: ClusterId,
+    /// The group.
+    pub group: GroupId,
+    /// When it was opened.
+    pub opened_at: Timestamp,
+    /// Until when it may be applied, once admitted.
+    pub apply_by: Option<Timestamp>,
+    /// Since when the group was seen quiet, while waiting for that.
+    pub quiet: Option<Quiet>,
+    /// Raised by Verify: nothing may be sent under an older value.
+    pub fence: u64,
+    /// Until when the running Apply may send.
+    pub apply_until: Option<Timestamp>,
+    /// When Apply ended by itself, so that nothing of it can still be under way.
+    pub apply_ended_at: Option<Timestamp>,
+    /// Why a step after the approval refused.
+    pub refusals: Vec<Refusal>,
+    /// What Verify found.
+    pub outcome: Option<Outcome>,
+    /// When the report was written.
+    pub closed_at: Option<Timestamp>,
+}
+
+/// What became of one partition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PartitionOutcome {
+    /// The target triple is committed.
+    Applied,
+    /// What was there before is still there.
+    NotApplied,
+    /// It was applied, and a consumer has moved it since.
+    AppliedThenMoved {
+        /// Where it is now.
+        now: Option<i64>,
+    },
+    /// It is somewhere that proves nothing.
+    Unknown {
+        /// What was seen.
+        seen: String,
+    },
+}
+
+/// What became of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Outcome {
+    /// Every partition is at its target.
+    Verified,
+    /// No partition was moved.
+    NotApplied,
+    /// Every partition was moved, and consumers have gone on from there.
+    AppliedThenMoved,
+    /// Some partitions were moved and some were not.
+    PartiallyApplied,
+    /// It cannot be said of every partition.
+    Unknown,
+}
+
+impl Outcome {
+    /// Whether consumers may run on: nothing was changed, or everything was and is proven.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        match self {
+            Self::Verified | Self::NotApplied | Self::AppliedThenMoved => true,
+            Self::PartiallyApplied | Self::Unknown => false,
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Verified => "every partition is at its target",
+            Self::NotApplied => "no partition was moved",
+            Self::AppliedThenMoved => "every partition was moved, and consumers have gone on since",
+            Self::PartiallyApplied => "some partitions were moved and some were not",
+            Self::Unknown => "it cannot be said of every partition whether it was moved",
+        })
+    }
+}
+
+/// Judges what was read after an apply that may or may not have happened.
+///
+/// `pre_image` is `None` if none was stored: then nothing was ever sent. `answers` holds what the broker said of each
+/// partition, as far as it was recorded. `now` is read with a fresh handle; a partition that is missing there proves
+/// nothing.
+#[must_use]
+pub fn judge(
+    plan: &Plan,
+    pre_image: Option<&PreImage>,
+    answers: &BTreeMap<TopicPartition, AlterAnswer>,
+    now: &BTreeMap<TopicPartition, Result<Option<CommittedOffset>, Fault>>,
+) -> (Outcome, BTreeMap<TopicPartition, PartitionOutcome>) {
+    let Some(pre_image) = pre_image else {
+        // Never sent, wherever the group is now: 43 is not proof of having been at 31.
+        let each = plan.moves.iter().map(|m| m.partition.clone());
+        return (
+            Outcome::NotApplied,
+            each.map(|p| (p, PartitionOutcome::NotApplied)).collect(),
+        );
+    };
+    let each: BTreeMap<_, _> = plan
+        .moves
+        .iter()
+        .map(|m| {
+            let before = pre_image.0.get(&m.partition);
+            let accepted = answers.get(&m.partition) == Some(&AlterAnswer::Accepted);
+            let outcome = judge_one(m, before, accepted, now.get(&m.partition));
+            (m.partition.clone(), outcome)
+        })
+        .collect();
+    (overall(each.values()), each)
+}
+
+fn judge_one(
+    m: &PartitionMove,
+    before: Option<&Option<CommittedOffset>>,
+    accepted: bool,
+    now: Option<&Result<Option<CommittedOffset>, Fault>>,
+) -> PartitionOutcome {
+    let unknown = |seen: String| PartitionOutcome::Unknown { seen };
+    let now = match now {
+        None => return unknown("the answer left it out".to_owned()),
+        Some(Err(fault)) => return unknown(fault.to_string()),
+        Some(Ok(now)) => now,
+    };
+    let Some(before) = before else {
+        return unknown("it is not in the pre-image".to_owned());
+    };
+    if *now == m.to {
+        return PartitionOutcome::Applied;
+    }
+    if now == before && !accepted {
+        return PartitionOutcome::NotApplied;
+    }
+    let position = now.as_ref().map(|now| now.offset);
+    let between = match (before, &m.to, position) {
+        (Some(before), Some(to), Some(at)) => {
+            let (low, high) = (before.offset.min(to.offset), before.offset.max(to.offset));
+            low < at && at < high
+        }
+        _ => false,
+    };
+    if accepted || between {
+        return PartitionOutcome::AppliedThenMoved { now: position };
+    }
+    unknown(position.map_or("no commit".to_owned(), |at| at.to_string()))
+}
+
+fn overall<'a>(each: impl Iterator<Item = &'a PartitionOutcome>) -> Outcome {
+    let (mut applied, mut moved, mut not, mut unknown) = (0_u32, 0_u32, 0_u32, 0_u32);
+    for outcome in each {
+        match outcome {
+            PartitionOutcome::Applied => applied += 1,
+            PartitionOutcome::AppliedThenMoved { .. } => moved += 1,
+            PartitionOutcome::NotApplied => not += 1,
+            PartitionOutcome::Unknown { .. } => unknown += 1,
+        }
+    }
+    match (applied, moved, not, unknown) {
+        (_, _, _, 1..) => Outcome::Unknown,
+        (0, 0, _, 0) => Outcome::NotApplied,
+        (_, 0, 0, 0) => Outcome::Verified,
+        (_, _, 0, 0) => Outcome::AppliedThenMoved,
+        (_, _, _, 0) => Outcome::PartiallyApplied,
+    }
+}
+
+/// Maps with structured keys as lists of pairs, since JSON's keys are text.
+mod as_pairs {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<K: Serialize, V: Serialize, S: Serializer>(
+        map: &BTreeMap<K, V>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        map.iter().collect::<Vec<_>>().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, K, V, D>(deserializer: D) -> Result<BTreeMap<K, V>, D::Error>
+    where
+        K: Deserialize<'de> + Ord,
+        V: Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        Vec::<(K, V)>::deserialize(deserializer).map(|pairs| pairs.into_iter().collect())
+    }
+}

@@ -1,0 +1,611 @@
+//! A refusal is a correct answer: what was seen, what was required, what to do next.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::checkpoint::CheckpointId;
+use super::offset::{Fault, TopicPartition};
+use super::plan::PlanId;
+
+/// A member of a group, as much as a person needs to find and stop it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberSeen {
+    /// `client.id`.
+    pub client_id: String,
+    /// The member id.
+    pub member_id: String,
+    /// Where it connects from.
+    pub host: String,
+}
+
+/// What changed since a plan was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stale {
+    /// The configuration that applies to the group is another one.
+    Configuration,
+    /// The topic is another one of the same name, or gone.
+    Topic {
+        /// Its name.
+        topic: String,
+    },
+    /// The committed offset is not where the plan says that it is, or may be.
+    CommittedOffset {
+        /// Where.
+        partition: TopicPartition,
+        /// What the plan says.
+        planned: Option<i64>,
+        /// What was seen.
+        seen: Option<i64>,
+        /// How far forward it may have gone.
+        limit: u64,
+    },
+    /// The target left `[log start, high watermark]`.
+    Target {
+        /// Where.
+        partition: TopicPartition,
+        /// The target.
+        target: i64,
+        /// The log start seen.
+        log_start: i64,
+        /// The high watermark seen.
+        high: i64,
+    },
+}
+
+impl fmt::Display for Stale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let offset =
+            |offset: &Option<i64>| offset.map_or("no commit".to_owned(), |o| o.to_string());
+        match self {
+            Self::Configuration => f.write_str("the group's configuration changed"),
+            Self::Topic { topic } => write!(f, "topic {topic} is gone or was created again"),
+            Self::CommittedOffset {
+                partition,
+                planned,
+                seen,
+                limit,
+            } => write!(
+                f,
+                "{partition} was at {} in the plan and is at {} (it may move forward by at most {limit})",
+                offset(planned),
+                offset(seen)
+            ),
+            Self::Target {
+                partition,
+                target,
+                log_start,
+                high,
+            } => write!(
+                f,
+                "the target {target} of {partition} is no longer within the log, which holds {log_start} to {high}"
+            ),
+        }
+    }
+}
+
+/// Why something was not done. The tag `code` is a public contract.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "code", rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Refusal {
+    /// The request does not say what to do.
+    InvalidRequest {
+        /// The field.
+        field: String,
+        /// What is wrong and what to write instead.
+        problem: String,
+    },
+    /// The group or the cluster is not in the configuration.
+    NotConfigured {
+        /// What was asked for.
+        asked: String,
+    },
+    /// No usable checkpoint strictly before that time.
+    NoCheckpointBefore {
+        /// The time asked for.
+        before: Timestamp,
+        /// The oldest usable checkpoint there is.
+        oldest: Option<Timestamp>,
+        /// How many were passed over because a later rewind disowned them.
+        disowned: usize,
+    },
+    /// No such checkpoint for this cluster and group.
+    CheckpointNotFound {
+        /// The id asked for.
+        id: CheckpointId,
+    },
+    /// The checkpoint lies in a time that a verified rewind undid.
+    CheckpointDisowned {
+        /// The checkpoint.
+        id: CheckpointId,
+        /// The plan that undid it.
+        by: PlanId,
+    },
+    /// Nothing that can be undone under that id.
+    NothingToUndo {
+        /// The plan asked for.
+        plan: PlanId,
+        /// Why not.
+        why: String,
+    },
+    /// The brokers belong to another cluster than the configuration or the checkpoint says.
+    ClusterMismatch {
+        /// The cluster id required.
+        required: String,
+        /// The cluster id seen.
+        seen: String,
+    },
+    /// The group does not exist. Altering it would create it.
+    GroupNotFound {
+        /// The group.
+        group: String,
+    },
+    /// The group exists but has no committed offsets.
+    NoCommittedOffsets {
+        /// The group.
+        group: String,
+    },
+    /// The group has members, or is about to.
+    GroupActive {
+        /// Its state.
+        state: String,
+        /// Its members.
+        members: Vec<MemberSeen>,
+    },
+    /// It is not proven that the group is inactive.
+    GroupStateUnproven {
+        /// What was seen.
+        seen: String,
+    },
+    /// A Kafka Streams or Connect group: its position is not only in its offsets.
+    StatefulGroup {
+        /// `Kafka Streams` or `Kafka Connect`.
+        kind: String,
+    },
+    /// The topic does not exist any more.
+    TopicGone {
+        /// The topic.
+        topic: String,
+    },
+    /// The topic was deleted and created again: the offsets belong to another log.
+    TopicRecreated {
+        /// The topic.
+        topic: String,
+        /// The id that the checkpoint holds.
+        then: String,
+        /// The id that it has now.
+        now: String,
+    },
+    /// The log was truncated since: the same offset may be another record.
+    LogTruncated {
+        /// Where.
+        partition: TopicPartition,
+        /// The higher watermark of before.
+        high_before: i64,
+        /// The lower one of after.
+        high_after: i64,
+    },
+    /// The target was deleted by retention.
+    OffsetBelowLogStart {
+        /// Where.
+        partition: TopicPartition,
+        /// The target.
+        requested: i64,
+        /// The first offset that still exists.
+        log_start: i64,
+    },
+    /// The target does not exist yet.
+    OffsetAboveHighWatermark {
+        /// Where.
+        partition: TopicPartition,
+        /// The target.
+        requested: i64,
+        /// The high watermark.
+        high: i64,
+    },
+    /// The target is ahead of the group: records would be skipped.
+    ForwardMove {
+        /// Where.
+        partition: TopicPartition,
+        /// Where the group is.
+        current: i64,
+        /// The target.
+        target: i64,
+    },
+    /// The request names a topic that the group neither committed nor is assigned.
+    TopicUnknown {
+        /// The topic.
+        topic: String,
+    },
+    /// The group has no commit there, or the partition does not exist.
+    PartitionUnknown {
+        /// Where.
+        partition: TopicPartition,
+    },
+    /// Pending transactional commits: the offset read is not final.
+    UnstableOffsets {
+        /// Where.
+        partition: TopicPartition,
+    },
+    /// A reading that the decision needs holds no value.
+    EvidenceIncomplete {
+        /// Where; empty for the group itself.
+        at: String,
+        /// Why.
+        fault: Fault,
+    },
+    /// The request selects no partition that the group has.
+    NothingSelected {
+        /// The group.
+        group: String,
+    },
+    /// Another recovery of this group is open.
+    RecoveryLive {
+        /// Its plan.
+        plan: PlanId,
+        /// Its execution.
+        execution: String,
+    },
+    /// The principal that applies may not commit for this group.
+    NotAuthorisedToAlter {
+        /// The group.
+        group: String,
+    },
+    /// The plan does not exist.
+    PlanNotFound {
+        /// The plan.
+        plan: PlanId,
+    },
+    /// The plan has been executed before; a plan is good once.
+    PlanUsed {
+        /// The plan.
+        plan: PlanId,
+    },
+    /// The world is not what the plan says any more.
+    PlanStale {
+        /// What changed.
+        changed: Stale,
+    },
+    /// The stored plan is not the one that was approved.
+    PlanDigestMismatch {
+        /// The digest that was approved.
+        approved: String,
+        /// The digest of the stored plan.
+        stored: String,
+    },
+    /// There is no approval, or not for this execution.
+    NotApproved {
+        /// What there is instead.
+        found: String,
+    },
+    /// A person said no.
+    Rejected {
+        /// Who.
+        by: String,
+        /// Why.
+        reason: String,
+    },
+    /// Nobody decided in time.
+    ApprovalExpired {
+        /// The end of the time.
+        approve_by: Timestamp,
+    },
+    /// Approved, but too late to be applied.
+    ApplyTimeOver {
+        /// The end of the time.
+        apply_by: Timestamp,
+    },
+    /// The group was not still in time.
+    NotEmptyInTime {
+        /// Its state.
+        state: String,
+        /// Who must be stopped.
+        members: Vec<MemberSeen>,
+    },
+    /// Applying is switched off.
+    ApplySwitchedOff,
+    /// This execution does not hold the group (any more).
+    ClaimLost {
+        /// Who holds it.
+        holder: String,
+    },
+    /// Verify has begun: nothing may be sent any more.
+    Fenced,
+    /// The broker did not accept a commit.
+    BrokerRejected {
+        /// Where.
+        partition: TopicPartition,
+        /// The error's name in Kafka's protocol.
+        error: String,
+    },
+}
+
+impl Refusal {
+    /// The stable code, as it stands in JSON.
+    #[must_use]
+    pub fn code(&self) -> String {
+        // The tag is written by the same derive that writes the JSON, so the two cannot differ.
+        match serde_json::to_value(self) {
+            Ok(value) => value["code"].as_str().unwrap_or_default().to_owned(),
+            Err(_) => String::new(),
+        }
+    }
+}
+
+/// `client-a (host /127.0.0.1, member id client-a-1)`, at most five of them.
+fn members(members: &[MemberSeen]) -> String {
+    const SHOWN: usize = 5;
+    let mut text = members
+        .iter()
+        .take(SHOWN)
+        .map(|m| format!("{} ({}, member id {})", m.client_id, m.host, m.member_id))
+        .collect::<Vec<_>>()
+        .join(", ");
+    if members.len() > SHOWN {
+        text.push_str(&format!(" and {} more", members.len() - SHOWN));
+    }
+    text
+}
+
+impl fmt::Display for Refusal {
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one line a refusal, all in one place"
+    )]
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InvalidRequest { field, problem } => write!(f, "{field}: {problem}"),
+            Self::NotConfigured { asked } => write!(
+                f,
+                "{asked} is not in the configuration; name a configured cluster and group, or add it there"
+            ),
+            Self::NoCheckpointBefore {
+                before,
+                oldest,
+                disowned,
+            } => {
+                write!(f, "no usable checkpoint before {before}")?;
+                if *disowned > 0 {
+                    write!(
+                        f,
+                        " ({disowned} were passed over: a later rewind disowned them)"
+                    )?;
+                }
+                match oldest {
+                    Some(oldest) => write!(f, "; the oldest is of {oldest}: ask for a later time"),
+                    None => f.write_str("; there is none at all: use to_datetime or to_offsets"),
+                }
+            }
+            Self::CheckpointNotFound { id } => write!(
+                f,
+                "this group has no checkpoint {id} on this cluster; list its checkpoints and name one of them"
+            ),
+            Self::CheckpointDisowned { id, by } => write!(
+                f,
+                "checkpoint {id} lies in the time that plan {by} undid; name an earlier checkpoint"
+            ),
+            Self::NothingToUndo { plan, why } => {
+                write!(f, "plan {plan} cannot be undone: {why}")
+            }
+            Self::ClusterMismatch { required, seen } => write!(
+                f,
+                "the brokers belong to cluster {seen}, required is {required}; check the bootstrap servers"
+            ),
+            Self::GroupNotFound { group } => write!(
+                f,
+                "group {group} does not exist, and altering it would create it; check the name, \
+                 or set restore_missing if its offsets expired"
+            ),
+            Self::NoCommittedOffsets { group } => write!(
+                f,
+                "group {group} has no committed offsets; check the name, or set restore_missing if they expired"
+            ),
+            Self::GroupActive { state, members: m } => write!(
+                f,
+                "the group is {state} with {} active members, and Kafka moves no live group's offsets; stop {}",
+                m.len(),
+                if m.is_empty() {
+                    "its consumers".to_owned()
+                } else {
+                    members(m)
+                }
+            ),
+            Self::GroupStateUnproven { seen } => write!(
+                f,
+                "it is not proven that the group is inactive (seen: {seen}, required: Empty without members); \
+                 check what kind of group it is"
+            ),
+            Self::StatefulGroup { kind } => write!(
+                f,
+                "this is a {kind} group, whose state is not only in its offsets; \
+                 use its own tools, or set allow_stateful if you know what its offsets alone do"
+            ),
+            Self::TopicGone { topic } => write!(
+                f,
+                "topic {topic} does not exist any more; leave it out by naming the topics to move"
+            ),
+            Self::TopicRecreated { topic, then, now } => write!(
+                f,
+                "topic {topic} was deleted and created again (topic id {then} then, {now} now): \
+                 its offsets are of another log; leave it out, or use to_earliest for it"
+            ),
+            Self::LogTruncated {
+                partition,
+                high_before,
+                high_after,
+            } => write!(
+                f,
+                "the log of {partition} was truncated since (it reached {high_before}, later only {high_after}): \
+                 the same offset may be another record; use to_datetime or to_offsets"
+            ),
+            Self::OffsetBelowLogStart {
+                partition,
+                requested,
+                log_start,
+            } => write!(
+                f,
+                "{partition}: offset {requested} was deleted by retention, the log starts at {log_start}; \
+                 set allow_clamp to start there and lose {} offsets",
+                log_start.abs_diff(*requested)
+            ),
+            Self::OffsetAboveHighWatermark {
+                partition,
+                requested,
+                high,
+            } => write!(
+                f,
+                "{partition}: offset {requested} does not exist, the log ends at {high}; ask for at most {high}"
+            ),
+            Self::ForwardMove {
+                partition,
+                current,
+                target,
+            } => write!(
+                f,
+                "{partition}: the target {target} is ahead of the current offset {current}, \
+                 so up to {} records would be skipped; set allow_forward if that is wanted",
+                target.abs_diff(*current)
+            ),
+            Self::TopicUnknown { topic } => write!(
+                f,
+                "topic {topic} is unknown to the group; name topics that it has committed"
+            ),
+            Self::PartitionUnknown { partition } => write!(
+                f,
+                "the group has no commit for {partition}; name partitions that it has committed, \
+                 or set restore_missing if its commit expired"
+            ),
+            Self::UnstableOffsets { partition } => write!(
+                f,
+                "{partition} has pending transactional commits; wait until the transaction ends, then plan again"
+            ),
+            Self::EvidenceIncomplete { at, fault } => {
+                if at.is_empty() {
+                    write!(
+                        f,
+                        "the group could not be read: {fault}; mend that, then plan again"
+                    )
+                } else {
+                    write!(
+                        f,
+                        "{at} could not be read: {fault}; mend that, then plan again"
+                    )
+                }
+            }
+            Self::NothingSelected { group } => write!(
+                f,
+                "the named topics and partitions are none of group {group}'s; name some that it has committed"
+            ),
+            Self::RecoveryLive { plan, execution } => write!(
+                f,
+                "another recovery of this group is open (plan {plan}, execution {execution}); \
+                 decide or stop that one first"
+            ),
+            Self::NotAuthorisedToAlter { group } => write!(
+                f,
+                "the principal may not commit offsets for group {group}; grant it READ on the group and its topics"
+            ),
+            Self::PlanNotFound { plan } => write!(f, "there is no plan {plan}; plan again"),
+            Self::PlanUsed { plan } => {
+                write!(
+                    f,
+                    "plan {plan} was executed before, and a plan is good once; plan again"
+                )
+            }
+            Self::PlanStale { changed } => {
+                write!(f, "the plan does not fit any more: {changed}; plan again")
+            }
+            Self::PlanDigestMismatch { approved, stored } => write!(
+                f,
+                "the stored plan has digest {stored}, approved was {approved}; nothing was moved, plan again"
+            ),
+            Self::NotApproved { found } => {
+                write!(f, "the plan is not approved for this execution ({found})")
+            }
+            Self::Rejected { by, reason } => {
+                write!(f, "rejected by {by}")?;
+                if reason.is_empty() {
+                    Ok(())
+                } else {
+                    write!(f, ": {reason}")
+                }
+            }
+            Self::ApprovalExpired { approve_by } => write!(
+                f,
+                "nobody decided before {approve_by}; ask again if it is still wanted"
+            ),
+            Self::ApplyTimeOver { apply_by } => {
+                write!(f, "approved, but not applied before {apply_by}; plan again")
+            }
+            Self::NotEmptyInTime { state, members: m } => write!(
+                f,
+                "the group did not come to rest in time (seen: {state}); stop {} and plan again",
+                if m.is_empty() {
+                    "its consumers".to_owned()
+                } else {
+                    members(m)
+                }
+            ),
+            Self::ApplySwitchedOff => f.write_str(
+                "applying is switched off (control item apply); switch it on and plan again",
+            ),
+            Self::ClaimLost { holder } => write!(
+                f,
+                "this execution does not hold the group any more (holder: {holder}); plan again"
+            ),
+            Self::BrokerRejected { partition, error } if error == "UNKNOWN_MEMBER_ID" => write!(
+                f,
+                "the broker rejected {partition} ({error}): the group has active members; \
+                 stop its consumers and plan again"
+            ),
+            Self::BrokerRejected { partition, error } => {
+                write!(f, "the broker rejected {partition} ({error}); mend that and plan again")
+            }
+            Self::Fenced => f.write_str("verification has begun, so nothing more is sent"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_reads_as_code_with_facts() {
+        let refusal = Refusal::OffsetBelowLogStart {
+            partition: TopicPartition::new("t", 0),
+            requested: 3,
+            log_start: 5,
+        };
+        assert_eq!(refusal.code(), "OFFSET_BELOW_LOG_START");
+        assert_eq!(
+            serde_json::to_value(&refusal).unwrap(),
+            serde_json::json!({
+                "code": "OFFSET_BELOW_LOG_START",
+                "partition": {"topic": "t", "partition": 0},
+                "requested": 3,
+                "log_start": 5,
+            })
+        );
+    }
+
+    #[test]
+    fn a_live_group_is_refused_by_the_names_of_its_members() {
+        let member = |n: usize| MemberSeen {
+            client_id: format!("c{n}"),
+            member_id: format!("c{n}-x"),
+            host: "/10.0.0.1".into(),
+        };
+        let text = Refusal::GroupActive {
+            state: "Stable".into(),
+            members: (0..7).map(member).collect(),
+        }
+        .to_string();
+        assert!(
+            text.contains("stop c0 (/10.0.0.1, member id c0-x)"),
+            "{text}"
+        );
+        assert!(text.ends_with("and 2 more"), "{text}");
+    }
+}

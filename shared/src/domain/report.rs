@@ -1,0 +1,158 @@
+//! What a recovery comes to in the end: one code, one sentence, and whether that is a success.
+
+use super::approval::{Approval, ApprovalStatus};
+use super::audit::AuditStatus;
+use super::plan::{PlanRecord, PlanResult};
+use super::recovery::{Outcome, Recovery};
+use super::refusal::Refusal;
+
+/// Everything that is on record when an execution comes to its end.
+#[derive(Debug, Clone, Copy)]
+pub struct OnRecord<'a> {
+    /// The plan's record, if planning got that far.
+    pub plan: Option<&'a PlanRecord>,
+    /// The approval, if one was asked for.
+    pub approval: Option<&'a Approval>,
+    /// The recovery, if the group was claimed.
+    pub recovery: Option<&'a Recovery>,
+    /// Whether a pre-image was stored: from then on something may have been sent.
+    pub may_have_sent: bool,
+    /// The error that brought the execution here, if one did.
+    pub error: Option<&'a str>,
+}
+
+/// What is said of a recovery in the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conclusion {
+    /// A refusal and an unproven change are never a success.
+    pub status: AuditStatus,
+    /// The stable code.
+    pub code: String,
+    /// One sentence for people.
+    pub message: String,
+    /// Every reason, where there are any.
+    pub refusals: Vec<Refusal>,
+}
+
+/// Says what it came to.
+#[must_use]
+pub fn conclude(on_record: OnRecord<'_>) -> Conclusion {
+    let failed = |code: &str, message: String| Conclusion {
+        status: AuditStatus::Failed,
+        code: code.to_owned(),
+        message,
+        refusals: Vec::new(),
+    };
+    let succeeded = |code: &str, message: String| Conclusion {
+        status: AuditStatus::Succeeded,
+        code: code.to_owned(),
+        message,
+        refusals: Vec::new(),
+    };
+    let because = |error: &str| format!("{error}. No offset was changed");
+
+    let Some(record) = on_record.plan else {
+        let error = on_record.error.unwrap_or("the execution ended before a plan was stored");
+        return failed("NOT_PLANNED", because(error));
+    };
+    match &record.result {
+        PlanResult::Refused(refusals) => {
+            return Conclusion {
+                refusals: refusals.clone(),
+                ..failed("REFUSED", refused(refusals))
+            };
+        }
+        PlanResult::NothingToDo(_) => {
+            let message = "every selected partition is where it should be; no offset was changed";
+            return succeeded("NOTHING_TO_DO", message.to_owned());
+        }
+        PlanResult::Ready(_) if record.dry_run && on_record.recovery.is_none() => {
+            let message = "the plan is stored; no offset was changed";
+            return succeeded("DRY_RUN", message.to_owned());
+        }
+        PlanResult::Ready(_) => {}
+    }
+    if let Some(outcome) = on_record.recovery.and_then(|r| r.outcome.as_ref())
+        && *outcome != Outcome::NotApplied
+    {
+        return match outcome {
+            Outcome::Verified => succeeded("VERIFIED", outcome.to_string()),
+            Outcome::AppliedThenMoved => succeeded("APPLIED_THEN_MOVED", outcome.to_string()),
+            Outcome::PartiallyApplied => failed(
+                "PARTIALLY_APPLIED",
+                format!("{outcome}; look at each partition, keep the consumers stopped and plan again"),
+            ),
+            Outcome::Unknown | Outcome::NotApplied => failed(
+                "OUTCOME_UNKNOWN",
+                format!("{outcome}; look at each partition, keep the consumers stopped and plan again"),
+            ),
+        };
+    }
+    let proven = on_record.recovery.is_some_and(|r| r.outcome.is_some());
+    if on_record.may_have_sent && !proven {
+        let error = on_record.error.unwrap_or("the execution ended before it was verified");
+        return failed(
+            "OUTCOME_UNKNOWN",
+            format!("{error}. Offsets may have been changed; look at each partition"),
+        );
+    }
+    not_applied(on_record, &failed, &succeeded, &because)
+}
+
+/// The plan was ready and no offset was changed: why not.
+fn not_applied(
+    on_record: OnRecord<'_>,
+    failed: &dyn Fn(&str, String) -> Conclusion,
+    succeeded: &dyn Fn(&str, String) -> Conclusion,
+    because: &dyn Fn(&str) -> String,
+) -> Conclusion {
+    let refusals = on_record.recovery.map_or(&[][..], |r| &r.refusals[..]);
+    match on_record.approval.map(|approval| (approval.status, approval)) {
+        Some((ApprovalStatus::Rejected, approval)) => {
+            let by = approval.decided_by.as_deref().unwrap_or("somebody");
+            let why = approval.reason.as_deref().unwrap_or_default();
+            let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+            succeeded(
+                "REJECTED",
+                format!("rejected by {by}{why}; no offset was changed"),
+            )
+        }
+        Some((ApprovalStatus::Expired, approval)) => {
+            let refusal = Refusal::ApprovalExpired {
+                approve_by: approval.approve_by,
+            };
+            Conclusion {
+                refusals: vec![refusal.clone()],
+                ..failed("APPROVAL_EXPIRED", because(&refusal.to_string()))
+            }
+        }
+        Some((ApprovalStatus::Approved, _)) => {
+            let why = match (refusals.is_empty(), on_record.error) {
+                (false, _) => refused(refusals),
+                (true, Some(error)) => because(error),
+                (true, None) => because("the execution ended before the plan was applied"),
+            };
+            Conclusion {
+                refusals: refusals.to_vec(),
+                ..failed("APPROVED_NOT_APPLIED", why)
+            }
+        }
+        Some((ApprovalStatus::Pending | ApprovalStatus::Superseded, _)) | None => {
+            let why = match (refusals.is_empty(), on_record.error) {
+                (false, _) => refused(refusals),
+                (true, Some(error)) => because(error),
+                (true, None) => because("the execution ended before anybody decided"),
+            };
+            Conclusion {
+                refusals: refusals.to_vec(),
+                ..failed("NOT_APPROVED", why)
+            }
+        }
+    }
+}
+
+/// All reasons in one text.
+fn refused(refusals: &[Refusal]) -> String {
+    let reasons: Vec<_> = refusals.iter().map(ToString::to_string).collect();
+    format!("{}. No offset was changed", reasons.join("; "))
+}

@@ -1,0 +1,122 @@
+//! Errors: the world failed. A refusal is not one of them, and neither is a bug.
+
+use std::error::Error as StdError;
+
+use lambda_runtime::Diagnostic;
+
+use crate::executions::ExecutionsError;
+use crate::kafka::KafkaError;
+use crate::secrets::SecretsError;
+use crate::slack::SlackError;
+use crate::store::StoreError;
+
+/// What can be done about an error. The state machine's `Retry` and `Catch` name these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorClass {
+    /// The same call may succeed in a moment.
+    Transient,
+    /// Somebody else was first; read again before deciding anything.
+    Conflict,
+    /// The caller has to send something else.
+    InvalidRequest,
+    /// Neither time nor the caller can help: configuration, rights, or a defect.
+    Internal,
+}
+
+impl ErrorClass {
+    /// All of them, so that a test can compare the state machine's names with these.
+    pub const ALL: [Self; 4] = [
+        Self::Transient,
+        Self::Conflict,
+        Self::InvalidRequest,
+        Self::Internal,
+    ];
+
+    /// The Lambda `errorType`, which is what `ErrorEquals` sees.
+    #[must_use]
+    pub const fn error_type(self) -> &'static str {
+        match self {
+            Self::Transient => "OffsetGuard.Transient",
+            Self::Conflict => "OffsetGuard.Conflict",
+            Self::InvalidRequest => "OffsetGuard.InvalidRequest",
+            Self::Internal => "OffsetGuard.Internal",
+        }
+    }
+}
+
+/// Everything that can fail in a use case.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A broker.
+    #[error("talking to Kafka failed")]
+    Kafka(#[from] KafkaError),
+    /// The table.
+    #[error("the table failed")]
+    Store(#[from] StoreError),
+    /// Step Functions.
+    #[error("Step Functions failed")]
+    Executions(#[from] ExecutionsError),
+    /// Slack.
+    #[error("telling the people failed")]
+    Slack(#[from] SlackError),
+    /// Secrets Manager.
+    #[error("reading a secret failed")]
+    Secrets(#[from] SecretsError),
+    /// The event is not what this function takes.
+    #[error("the event is not valid: {0}")]
+    InvalidEvent(String),
+    /// Some groups have no new checkpoint.
+    #[error("{0}")]
+    CheckpointsMissing(String),
+    /// Too little of the invocation's time is left to do this safely.
+    #[error("only {left_seconds} s of the invocation are left, {needed_seconds} are needed")]
+    OutOfTime {
+        /// What is left.
+        left_seconds: u64,
+        /// What is needed.
+        needed_seconds: u64,
+    },
+    /// Something that cannot be, was.
+    #[error("{0}")]
+    Broken(String),
+}
+
+impl Error {
+    /// What can be done about it.
+    #[must_use]
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::Kafka(error) => error.class(),
+            Self::Store(error) => error.class(),
+            Self::Executions(error) => error.class(),
+            Self::Slack(_) | Self::OutOfTime { .. } => ErrorClass::Transient,
+            Self::Secrets(error) => error.class(),
+            Self::InvalidEvent(_) => ErrorClass::InvalidRequest,
+            Self::CheckpointsMissing(_) | Self::Broken(_) => ErrorClass::Internal,
+        }
+    }
+}
+
+/// An error and everything that caused it, in one line. No cause repeats another's text.
+pub fn chain(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        text.push_str(": ");
+        text.push_str(&source.to_string());
+        cause = source.source();
+    }
+    text
+}
+
+impl From<Error> for Diagnostic {
+    fn from(error: Error) -> Self {
+        let error_type = error.class().error_type().to_owned();
+        let error_message = chain(&error);
+        tracing::error!(error_type, error_message, "the invocation failed");
+        Self {
+            error_type,
+            error_message,
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Secrets from Secrets Manager, kept for a few minutes.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use aws_sdk_secretsmanager::Client;
+use aws_sdk_secretsmanager::error::SdkError;
+use tokio::sync::Mutex;
+
+use crate::error::ErrorClass;
+
+/// How long a value is used before it is read again. Short enough for a rotation, long enough for an invocation.
+const KEPT: Duration = Duration::from_secs(300);
+
+/// A secret value. It shows itself to nobody who does not ask by name.
+#[derive(Clone)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The value.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// A secret could not be read. Its value is in no error.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretsError {
+    /// The call failed.
+    #[error("Secrets Manager gave no value for {arn}: {code}")]
+    Unreadable {
+        /// The secret's ARN, which is no secret.
+        arn: String,
+        /// The error's code.
+        code: String,
+        /// Whether another try may help.
+        transient: bool,
+    },
+    /// The secret holds something else than what is needed.
+    #[error("secret {arn} is not usable: {problem}")]
+    Unusable {
+        /// The secret's ARN.
+        arn: String,
+        /// What is needed.
+        problem: String,
+    },
+}
+
+impl SecretsError {
+    /// What can be done about it.
+    #[must_use]
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::Unreadable { transient: true, .. } => ErrorClass::Transient,
+            Self::Unreadable { .. } | Self::Unusable { .. } => ErrorClass::Internal,
+        }
+    }
+}
+
+/// Reads secrets by ARN.
+#[derive(Debug)]
+pub struct Secrets {
+    client: Client,
+    kept: Mutex<HashMap<String, (Instant, Secret)>>,
+}
+
+impl Secrets {
+    /// A reader over `client`.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            kept: Mutex::new(HashMap::new()),
+        }
+    }
+
+    /// The secret's current value.
+    ///
+    /// # Errors
+    /// There is none to be had.
+    pub async fn get(&self, arn: &str) -> Result<Secret, SecretsError> {
+        // Held across the call: two callers need not ask twice.
+        let mut kept = self.kept.lock().await;
+        if let Some((read_at, secret)) = kept.get(arn)
+            && read_at.elapsed() < KEPT
+        {
+            return Ok(secret.clone());
+        }
+        let answer = self.client.get_secret_value().secret_id(arn).send().await;
+        let value = answer.map_err(|error| SecretsError::Unreadable {
+            arn: arn.to_owned(),
+            transient: !matches!(error, SdkError::ServiceError(_)),
+            code: error
+                .as_service_error()
+                .and_then(|error| error.meta().code())
+                .unwrap_or("no answer")
+                .to_owned(),
+        })?;
+        let Some(text) = value.secret_string else {
+            return Err(SecretsError::Unusable {
+                arn: arn.to_owned(),
+                problem: "it holds no text".to_owned(),
+            });
+        };
+        let secret = Secret(text);
+        kept.insert(arn.to_owned(), (Instant::now(), secret.clone()));
+        Ok(secret)
+    }
+}

@@ -1,0 +1,438 @@
+//! What crosses the border: the events that the functions take and the requests that people write.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::domain::checkpoint::CheckpointId;
+use crate::domain::offset::{GroupId, TopicPartition};
+use crate::domain::plan::PlanId;
+use crate::domain::refusal::Refusal;
+use crate::domain::request::{Allowances, ResetSpec, RewindRequest, Selection};
+
+/// The event of the `checkpoint` function.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckpointEvent {
+    /// When the schedule meant the run to be, RFC 3339; a run delivered twice carries it twice.
+    pub scheduled_time: Option<String>,
+    /// Only this cluster, by its name in the configuration.
+    pub cluster: Option<String>,
+    /// Only this group.
+    pub group: Option<String>,
+}
+
+/// One step of a recovery that reads or writes Kafka.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "step", rename_all = "snake_case")]
+pub enum RewindStep {
+    /// Make or take over a plan and claim its group.
+    Plan {
+        /// The execution's ARN.
+        execution: String,
+        /// When it started.
+        started_at: Timestamp,
+        /// The execution's input: `{"request": …}` or `{"plan_id": …}`.
+        input: Value,
+    },
+    /// See whether the group is at rest.
+    Observe(PlanStep),
+    /// Change the offsets.
+    Apply(PlanStep),
+    /// Prove what was changed.
+    Verify(PlanStep),
+}
+
+/// What most steps need to know.
+#[derive(Debug, Deserialize)]
+pub struct PlanStep {
+    /// The execution's ARN.
+    pub execution: String,
+    /// The plan.
+    pub plan_id: PlanId,
+}
+
+/// One step of a recovery that deals with people.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "step", rename_all = "snake_case")]
+pub enum ApprovalStep {
+    /// Store the token and tell the approver.
+    Request {
+        /// The execution's ARN.
+        execution: String,
+        /// The plan.
+        plan_id: PlanId,
+        /// The token that ends the wait.
+        task_token: TaskToken,
+    },
+    /// Read what was decided and let the execution go on, or not.
+    Admit(PlanStep),
+    /// Write the audit record, tell the people, release the group.
+    Report {
+        /// The execution's ARN.
+        execution: String,
+        /// The execution's state so far.
+        #[serde(default)]
+        state: ReportState,
+    },
+    /// Deliver decisions that got lost and end recoveries whose execution is gone.
+    Sweep {
+        /// Only what belongs to this execution, which just ended.
+        execution: Option<String>,
+    },
+}
+
+pub use crate::store::TaskToken;
+
+/// As much of an execution's state as the report needs. The plan and its fate are read from the table.
+#[derive(Debug, Default, Deserialize)]
+pub struct ReportState {
+    /// What the plan step answered.
+    pub plan: Option<PlanAnswer>,
+    /// The caught error of a step.
+    pub error: Option<StepError>,
+    /// Set in an execution that ends another one's recovery.
+    pub reconcile: Option<Reconcile>,
+}
+
+/// The error that a `Catch` put into the state.
+#[derive(Debug, Deserialize)]
+pub struct StepError {
+    /// The error's name.
+    #[serde(rename = "Error", default)]
+    pub error: String,
+    /// Its text.
+    #[serde(rename = "Cause", default)]
+    pub cause: String,
+}
+
+/// Whose recovery is to be ended.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Reconcile {
+    /// Its plan.
+    pub plan_id: PlanId,
+    /// Its execution, which is gone.
+    pub execution: String,
+}
+
+/// What the plan step decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanVerdict {
+    /// A plan waits for its approval.
+    NeedsApproval,
+    /// No.
+    Refused,
+    /// Everything is where it should be.
+    NothingToDo,
+    /// A plan was made, and that was all that was asked for.
+    DryRun,
+}
+
+/// The plan step's answer: ids and a line, never the plan (states carry at most 256 KiB).
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PlanAnswer {
+    /// What was decided.
+    pub verdict: PlanVerdict,
+    /// The plan's record.
+    pub plan_id: PlanId,
+    /// The plan's digest, where there is a plan.
+    pub digest: Option<String>,
+    /// One line for the execution's history.
+    pub summary: String,
+}
+
+/// One offset of `to_offsets`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OffsetOf {
+    topic: String,
+    partition: i32,
+    offset: i64,
+}
+
+/// A request as a person or a tool writes it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenRequest {
+    cluster: Option<String>,
+    group: String,
+    rewind_before: Option<String>,
+    checkpoint_id: Option<String>,
+    to_datetime: Option<String>,
+    by_duration: Option<String>,
+    to_offsets: Option<Vec<OffsetOf>>,
+    shift_by: Option<i64>,
+    to_earliest: Option<bool>,
+    undo: Option<String>,
+    topics: Option<Vec<String>>,
+    dry_run: Option<bool>,
+    #[serde(default)]
+    allow_clamp: bool,
+    #[serde(default)]
+    allow_forward: bool,
+    #[serde(default)]
+    restore_missing: bool,
+    #[serde(default)]
+    allow_stateful: bool,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    requested_by: String,
+}
+
+/// The targets that a request can have, as they are written.
+const TARGETS: &str = "rewind_before, checkpoint_id, to_datetime, by_duration, to_offsets, shift_by, to_earliest or undo";
+
+/// Longer texts are not for people.
+const LONGEST_TEXT: usize = 500;
+
+/// Reads a request, or says everything that is wrong with it.
+///
+/// `only_cluster` is meant where the request names none.
+///
+/// # Errors
+/// One [`Refusal::InvalidRequest`] a fault.
+pub fn parse_request(
+    written: &Value,
+    only_cluster: Option<&str>,
+) -> Result<RewindRequest, Vec<Refusal>> {
+    let written: WrittenRequest = serde_json::from_value(written.clone())
+        .map_err(|error| vec![invalid("request", error.to_string())])?;
+    let mut wrong = Vec::new();
+    let target = target(&written, &mut wrong);
+    let selection = selection(written.topics.as_deref(), &mut wrong);
+    let cluster = written
+        .cluster
+        .or_else(|| only_cluster.map(str::to_owned))
+        .unwrap_or_else(|| {
+            let problem = "several clusters are configured; name one of them";
+            wrong.push(invalid("cluster", problem));
+            String::new()
+        });
+    if written.group.is_empty() {
+        wrong.push(invalid("group", "write the group's exact name"));
+    }
+    for (field, text) in [
+        ("reason", &written.reason),
+        ("requested_by", &written.requested_by),
+    ] {
+        if text.chars().count() > LONGEST_TEXT {
+            let problem = format!("at most {LONGEST_TEXT} characters");
+            wrong.push(invalid(field, problem));
+        }
+    }
+    match target {
+        Some(target) if wrong.is_empty() => Ok(RewindRequest {
+            cluster,
+            group: GroupId(written.group),
+            target,
+            selection,
+            allow: Allowances {
+                clamp: written.allow_clamp,
+                forward: written.allow_forward,
+                restore_missing: written.restore_missing,
+                stateful: written.allow_stateful,
+            },
+            dry_run: written.dry_run.unwrap_or(true),
+            reason: written.reason,
+            requested_by: written.requested_by,
+        }),
+        _ => Err(wrong),
+    }
+}
+
+fn invalid(field: &str, problem: impl Into<String>) -> Refusal {
+    Refusal::InvalidRequest {
+        field: field.to_owned(),
+        problem: problem.into(),
+    }
+}
+
+/// The one target, or a fault for none, for several, and for one that cannot be read.
+fn target(written: &WrittenRequest, wrong: &mut Vec<Refusal>) -> Option<ResetSpec> {
+    let mut found: Vec<Option<ResetSpec>> = Vec::new();
+    let mut instant = |field: &str, text: &str| match text.parse::<Timestamp>() {
+        Ok(at) => Some(at),
+        Err(_) => {
+            wrong.push(invalid(
+                field,
+                format!(
+                    "{text:?} is no RFC 3339 instant with a zone; \
+                     write 2026-11-30T10:00:00Z or 2026-11-30T15:30:00+05:30"
+                ),
+            ));
+            None
+        }
+    };
+    if let Some(text) = &written.rewind_before {
+        found.push(instant("rewind_before", text).map(ResetSpec::RewindBefore));
+    }
+    if let Some(text) = &written.to_datetime {
+        found.push(instant("to_datetime", text).map(ResetSpec::ToDatetime));
+    }
+    if let Some(id) = &written.checkpoint_id {
+        found.push(Some(ResetSpec::Checkpoint(CheckpointId(id.clone()))));
+    }
+    if let Some(text) = &written.by_duration {
+        found.push(match text.parse::<SignedDuration>() {
+            Ok(duration) if duration > SignedDuration::ZERO => {
+                Some(ResetSpec::ByDuration(duration))
+            }
+            Ok(_) | Err(_) => {
+                let problem = format!("{text:?} is no positive duration; write PT2H30M");
+                wrong.push(invalid("by_duration", problem));
+                None
+            }
+        });
+    }
+    if let Some(offsets) = &written.to_offsets {
+        found.push(to_offsets(offsets, wrong));
+    }
+    if let Some(by) = written.shift_by {
+        found.push(Some(ResetSpec::ShiftBy(by)));
+    }
+    match written.to_earliest {
+        Some(true) => found.push(Some(ResetSpec::ToEarliest)),
+        Some(false) => wrong.push(invalid("to_earliest", "write true, or leave it out")),
+        None => {}
+    }
+    if let Some(plan) = &written.undo {
+        found.push(Some(ResetSpec::Undo(PlanId(plan.clone()))));
+    }
+    if found.len() != 1 {
+        let problem = format!("{} targets are given; give exactly one of {TARGETS}", found.len());
+        wrong.push(invalid("request", problem));
+        return None;
+    }
+    found.pop().flatten()
+}
+
+fn to_offsets(offsets: &[OffsetOf], wrong: &mut Vec<Refusal>) -> Option<ResetSpec> {
+    let mut targets = BTreeMap::new();
+    let before = wrong.len();
+    for OffsetOf {
+        topic,
+        partition,
+        offset,
+    } in offsets
+    {
+        let partition = TopicPartition::new(topic.clone(), *partition);
+        if *offset < 0 {
+            let problem = format!("{partition}: {offset} is no offset; write 0 or more");
+            wrong.push(invalid("to_offsets", problem));
+        } else if targets.insert(partition.clone(), *offset).is_some() {
+            wrong.push(invalid("to_offsets", format!("{partition} stands there twice")));
+        }
+    }
+    if targets.is_empty() && wrong.len() == before {
+        wrong.push(invalid("to_offsets", "name at least one topic, partition and offset"));
+    }
+    Some(ResetSpec::ToOffsets(targets)).filter(|_| wrong.len() == before)
+}
+
+/// `orders` or `orders:0,3`, as Kafka's own tool takes them.
+fn selection(topics: Option<&[String]>, wrong: &mut Vec<Refusal>) -> Selection {
+    let Some(topics) = topics else {
+        return Selection::All;
+    };
+    if topics.is_empty() {
+        wrong.push(invalid("topics", "name at least one topic, or leave it out for all"));
+    }
+    let mut selected: BTreeMap<String, Option<Vec<i32>>> = BTreeMap::new();
+    for written in topics {
+        let (topic, partitions) = match written.split_once(':') {
+            None => (written.as_str(), None),
+            Some((topic, list)) => {
+                let list: Result<Vec<i32>, _> = list.split(',').map(str::parse).collect();
+                match list {
+                    Ok(list) => (topic, Some(list)),
+                    Err(_) => {
+                        let problem = format!("{written:?} is no topic; write orders or orders:0,3");
+                        wrong.push(invalid("topics", problem));
+                        continue;
+                    }
+                }
+            }
+        };
+        match (selected.get_mut(topic), partitions) {
+            (Some(Some(known)), Some(more)) => known.extend(more),
+            (Some(known), None) => *known = None,
+            (Some(None), Some(_)) => {}
+            (None, partitions) => {
+                selected.insert(topic.to_owned(), partitions);
+            }
+        }
+    }
+    Selection::Only(selected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn faults(request: Value) -> Vec<String> {
+        parse_request(&request, Some("main"))
+            .unwrap_err()
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    #[test]
+    fn a_dry_run_is_what_is_asked_for_unless_the_request_says_otherwise() {
+        let request = json!({"group": "g", "rewind_before": "2026-11-30T10:00:00+05:30"});
+        let parsed = parse_request(&request, Some("main")).unwrap();
+        assert!(parsed.dry_run);
+        assert_eq!(parsed.cluster, "main");
+        let at = "2026-11-30T04:30:00Z".parse().unwrap();
+        assert_eq!(parsed.target, ResetSpec::RewindBefore(at));
+    }
+
+    #[test]
+    fn a_time_without_a_zone_is_answered_with_how_to_write_it() {
+        let faults = faults(json!({"group": "g", "rewind_before": "2026-11-30T10:00:00"}));
+        assert_eq!(faults.len(), 1);
+        assert!(faults[0].contains("write 2026-11-30T10:00:00Z"), "{faults:?}");
+    }
+
+    #[test]
+    fn exactly_one_target() {
+        assert!(faults(json!({"group": "g"}))[0].starts_with("request: 0 targets"));
+        let two = json!({"group": "g", "shift_by": -1, "to_earliest": true});
+        assert!(faults(two)[0].starts_with("request: 2 targets"));
+    }
+
+    #[test]
+    fn an_unknown_field_is_an_error_that_names_the_known_ones() {
+        let faults = faults(json!({"group": "g", "rewind_befor": "2026-11-30T10:00:00Z"}));
+        assert!(faults[0].contains("rewind_befor"), "{faults:?}");
+        assert!(faults[0].contains("rewind_before"), "{faults:?}");
+    }
+
+    #[test]
+    fn every_fault_is_named_at_once() {
+        let request = json!({
+            "group": "", "to_offsets": [
+                {"topic": "t", "partition": 0, "offset": -1},
+                {"topic": "t", "partition": 1, "offset": 1},
+                {"topic": "t", "partition": 1, "offset": 2},
+            ], "topics": ["t:x"], "reason": "r".repeat(501),
+        });
+        let faults = faults(request);
+        assert_eq!(faults.len(), 5, "{faults:#?}");
+    }
+
+    #[test]
+    fn topics_are_selected_as_kafkas_own_tool_does() {
+        let request = json!({
+            "group": "g", "shift_by": -1, "topics": ["a", "b:0,3", "b:4", "a:1"],
+        });
+        let parsed = parse_request(&request, Some("main")).unwrap();
+        let wanted = [("a".to_owned(), None), ("b".to_owned(), Some(vec![0, 3, 4]))];
+        assert_eq!(parsed.selection, Selection::Only(wanted.into()));
+    }
+}
