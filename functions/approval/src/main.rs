@@ -1,2 +1,79 @@
-//! placeholder
-fn main() {}
+//! The steps of a recovery that deal with people, and the page on which they decide.
+
+use lambda_runtime::{Error, LambdaEvent, service_fn};
+use offset_guard::app::{approval, report, sweep};
+use offset_guard::env::{self, Env, event};
+use offset_guard::error;
+use offset_guard::executions::Executions;
+use offset_guard::page::{self, PageDeps};
+use offset_guard::slack::Slack;
+use offset_guard::wire::ApprovalStep;
+use serde_json::{Value, json};
+use url::Url;
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let env = Env::start().await?;
+    let public_url = env::url("OFFSET_GUARD_PUBLIC_URL")?;
+    let executions = Executions::new(&env.sdk, env::optional("OFFSET_GUARD_STATE_MACHINE"));
+    if let Some(key) = env::optional("OFFSET_GUARD_FORM_KEY_SECRET") {
+        let deps = PageDeps::new(env.store.clone(), executions, env.secrets, key, public_url);
+        let deps = &deps;
+        return lambda_runtime::run(service_fn(move |received: LambdaEvent<_>| async move {
+            Ok::<_, error::Error>(page::handle(received.payload, deps).await)
+        }))
+        .await;
+    }
+    let (env, executions, public_url) = (&env, &executions, &public_url);
+    lambda_runtime::run(service_fn(move |received: LambdaEvent<Value>| {
+        task(env, executions, public_url, received.payload)
+    }))
+    .await
+}
+
+async fn task(
+    env: &Env,
+    executions: &Executions,
+    public_url: &Url,
+    payload: Value,
+) -> Result<Value, error::Error> {
+    env.allow(&payload)?;
+    let slack = Slack::new(webhook(env).await?);
+    let store = &env.store;
+    Ok(match event(payload)? {
+        ApprovalStep::Request {
+            execution,
+            plan_id,
+            task_token,
+        } => {
+            approval::request(
+                store, executions, &slack, public_url, &execution, &plan_id, &task_token,
+            )
+            .await?;
+            json!({})
+        }
+        ApprovalStep::Admit(step) => {
+            json!(approval::admit(store, &step, env.apply_enabled).await?)
+        }
+        ApprovalStep::Report { execution, state } => {
+            json!(report::run(store, &slack, &execution, &state).await?)
+        }
+        ApprovalStep::Sweep { execution } => {
+            json!(sweep::run(store, executions, &slack, execution.as_deref()).await?)
+        }
+    })
+}
+
+/// The webhook's URL. That it cannot be read must not keep a report from being written.
+async fn webhook(env: &Env) -> Result<Option<Url>, error::Error> {
+    let Some(arn) = env::optional("OFFSET_GUARD_SLACK_SECRET") else {
+        return Ok(None);
+    };
+    match env.secrets.get(&arn).await {
+        Ok(secret) => Ok(Url::parse(secret.expose().trim()).ok()),
+        Err(error) => {
+            tracing::error!(error = error::chain(&error), "Slack's webhook is unknown");
+            Ok(None)
+        }
+    }
+}

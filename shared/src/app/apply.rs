@@ -14,7 +14,7 @@ use crate::domain::recovery::{AlterAnswer, Recovery};
 use crate::domain::refusal::Refusal;
 use crate::error::Error;
 use crate::kafka::alter_size;
-use crate::ports::{GroupReader, GroupWriter};
+use crate::ports::{AlterGroups, ReadGroups};
 use crate::store::Store;
 use crate::wire::PlanStep;
 
@@ -65,8 +65,8 @@ pub async fn run<R, W, CR, CW>(
     connect_writer: CW,
 ) -> Result<Applied, Error>
 where
-    R: GroupReader,
-    W: GroupWriter,
+    R: ReadGroups,
+    W: AlterGroups,
     CR: AsyncFn(&str) -> Result<R, Error>,
     CW: AsyncFn(&str) -> Result<W, Error>,
 {
@@ -106,7 +106,7 @@ where
 }
 
 /// Reads everything again and asks the rules.
-async fn open_door<R: GroupReader>(
+async fn open_door<R: ReadGroups>(
     config: &Config,
     store: &Store,
     step: &PlanStep,
@@ -140,7 +140,7 @@ async fn open_door<R: GroupReader>(
 }
 
 /// Sends the requests one at a time and stops at the first that is not accepted whole.
-async fn send<W: GroupWriter>(
+async fn send<W: AlterGroups>(
     store: &Store,
     step: &PlanStep,
     approved: &ApprovedPlan,

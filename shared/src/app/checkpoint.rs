@@ -11,7 +11,7 @@ use crate::config::{Config, ResolvedGroup};
 use crate::domain::checkpoint::{Checkpoint, CheckpointId, checkpoint, retire};
 use crate::domain::offset::{ClusterId, GroupId};
 use crate::error::{Error, chain};
-use crate::ports::GroupReader;
+use crate::ports::ReadGroups;
 use crate::store::{Put, Store};
 use crate::wire::CheckpointEvent;
 
@@ -67,7 +67,7 @@ pub async fn run<R, F>(
     connect: F,
 ) -> Result<Vec<GroupResult>, Error>
 where
-    R: GroupReader,
+    R: ReadGroups,
     F: AsyncFn(&str) -> Result<R, Error>,
 {
     let scheduled = event
@@ -139,7 +139,7 @@ async fn cluster_run<R, F>(
     connect: &F,
 ) -> Result<Vec<GroupResult>, Error>
 where
-    R: GroupReader,
+    R: ReadGroups,
     F: AsyncFn(&str) -> Result<R, Error>,
 {
     let reader = connect(cluster).await?;
@@ -204,7 +204,7 @@ where
 }
 
 /// Checkpoints one group. `None`: this scheduled run has done so before.
-async fn one<R: GroupReader>(
+async fn one<R: ReadGroups>(
     store: &Store,
     reader: &R,
     cluster_id: &ClusterId,

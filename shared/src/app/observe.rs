@@ -15,7 +15,7 @@ use crate::domain::recovery::{Quiet, Recovery};
 use crate::domain::refusal::Refusal;
 use crate::error::Error;
 use crate::kafka::alter_size;
-use crate::ports::GroupReader;
+use crate::ports::ReadGroups;
 use crate::store::Store;
 use crate::wire::PlanStep;
 
@@ -48,7 +48,7 @@ pub async fn run<R, F>(
     connect: F,
 ) -> Result<Next, Error>
 where
-    R: GroupReader,
+    R: ReadGroups,
     F: AsyncFn(&str) -> Result<R, Error>,
 {
     let (plan, recovery) = super::apply::load(store, &step.plan_id).await?;

@@ -15,7 +15,7 @@ use crate::domain::recovery::{Claim, Outcome, Recovery};
 use crate::domain::refusal::Refusal;
 use crate::domain::request::{ResetSpec, RewindRequest};
 use crate::error::Error;
-use crate::ports::GroupReader;
+use crate::ports::ReadGroups;
 use crate::store::{Opened, Store};
 use crate::wire::{PlanAnswer, PlanVerdict, parse_request};
 
@@ -38,7 +38,7 @@ pub async fn run<R, F>(
     connect: F,
 ) -> Result<PlanAnswer, Error>
 where
-    R: GroupReader,
+    R: ReadGroups,
     F: AsyncFn(&str) -> Result<R, Error>,
 {
     let id = plan_id(execution, started_at);
@@ -130,7 +130,7 @@ async fn decide<R, F>(
     connect: F,
 ) -> Result<PlanResult, Error>
 where
-    R: GroupReader,
+    R: ReadGroups,
     F: AsyncFn(&str) -> Result<R, Error>,
 {
     let Some(resolved) = config.resolve(&request.cluster, &request.group) else {

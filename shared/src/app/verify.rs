@@ -11,7 +11,7 @@ use crate::domain::offset::{CommittedOffset, Fault, TopicPartition};
 use crate::domain::plan::Plan;
 use crate::domain::recovery::{Outcome, judge};
 use crate::error::Error;
-use crate::ports::GroupReader;
+use crate::ports::ReadGroups;
 use crate::store::Store;
 use crate::wire::PlanStep;
 
@@ -42,7 +42,7 @@ pub enum Next {
 /// The brokers or the table failed: nothing is said about the outcome then.
 pub async fn run<R, F>(store: &Store, step: &PlanStep, connect: F) -> Result<Next, Error>
 where
-    R: GroupReader,
+    R: ReadGroups,
     F: AsyncFn(&str) -> Result<R, Error>,
 {
     let (plan, _) = load(store, &step.plan_id).await?;
@@ -83,7 +83,7 @@ where
 }
 
 /// Every partition of the plan, read with a fresh handle; what fails for a moment is read again.
-async fn read_back<R: GroupReader>(
+async fn read_back<R: ReadGroups>(
     reader: &R,
     plan: &Plan,
 ) -> Result<BTreeMap<TopicPartition, Result<Option<CommittedOffset>, Fault>>, Error> {
