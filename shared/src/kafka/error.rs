@@ -1,0 +1,370 @@
+//! The one place where Kafka's error codes get a meaning.
+
+use std::fmt;
+
+use rdkafka_sys::rd_kafka_resp_err_t as E;
+
+use super::ffi;
+use crate::domain::offset::Fault;
+
+/// An error code of the Kafka protocol (0 and above, `-1` is `UNKNOWN_SERVER_ERROR`) or of librdkafka (below -100).
+///
+/// A broker may be newer than this client, so any number is possible: this is an integer and never an enum.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ErrorCode(pub(super) i32);
+
+impl ErrorCode {
+    /// No error.
+    pub(super) const NONE: Self = Self(0);
+    /// The answer left this element out. Put on every element before a request is sent (no broker sends a code of
+    /// librdkafka's own range), so that an element which the answer does not mention cannot pass for a good one.
+    pub(super) const MISSING: Self = Self(E::RD_KAFKA_RESP_ERR__NOOP as i32);
+    /// The client gave up waiting.
+    pub(super) const TIMED_OUT: Self = Self(E::RD_KAFKA_RESP_ERR__TIMED_OUT as i32);
+    /// librdkafka, or this crate in its place, refused the arguments before anything was sent.
+    pub(super) const INVALID_ARG: Self = Self(E::RD_KAFKA_RESP_ERR__INVALID_ARG as i32);
+    /// librdkafka answered with something that this crate did not ask for.
+    pub(super) const BAD_MSG: Self = Self(E::RD_KAFKA_RESP_ERR__BAD_MSG as i32);
+
+    /// `Ok` for code 0.
+    pub(super) fn check(self) -> Result<(), Self> {
+        if self == Self::NONE {
+            Ok(())
+        } else {
+            Err(self)
+        }
+    }
+
+    /// The code's name as Kafka and librdkafka write it, such as `NOT_COORDINATOR` or `_TIMED_OUT`.
+    #[must_use]
+    pub fn name(self) -> String {
+        if self == Self::MISSING {
+            "MISSING_FROM_ANSWER".to_owned()
+        } else {
+            ffi::error_name(self.0)
+        }
+    }
+
+    /// What a caller can do about it.
+    #[must_use]
+    pub fn class(self) -> ErrorClass {
+        match self.0 {
+            NOT_COORDINATOR | COORDINATOR_NOT_AVAILABLE | FATAL | DESTROY => {
+                ErrorClass::NewHandleNeeded
+            }
+            COORDINATOR_LOAD_IN_PROGRESS
+            | REQUEST_TIMED_OUT
+            | NETWORK_EXCEPTION
+            | THROTTLED
+            | TIMED_OUT
+            | TIMED_OUT_QUEUE
+            | TRANSPORT
+            | ALL_BROKERS_DOWN
+            | RESOLVE
+            | WAIT_COORD
+            | WAIT_CACHE => ErrorClass::Transient,
+            LEADER_NOT_AVAILABLE
+            | NOT_LEADER
+            | REPLICA_NOT_AVAILABLE
+            | BROKER_NOT_AVAILABLE
+            | OFFSET_NOT_AVAILABLE
+            | STORAGE_ERROR
+            | FENCED_LEADER_EPOCH
+            | UNKNOWN_LEADER_EPOCH
+            | UNSTABLE
+            | NO_LEADERS
+            | UNKNOWN_TOPIC_OR_PART
+            | MISSING => ErrorClass::ElementTransient,
+            TOPIC_AUTH | GROUP_AUTH | CLUSTER_AUTH | SASL_FAILED | AUTHENTICATION | SSL => {
+                ErrorClass::NotAuthorised
+            }
+            INVALID_ARG | INVALID_GROUP_ID | INVALID_REQUEST | UNSUPPORTED_VERSION
+            | UNSUPPORTED_FEATURE => ErrorClass::Invalid,
+            _ => ErrorClass::Other,
+        }
+    }
+
+    /// What the code says about one partition, one topic or one group.
+    #[must_use]
+    pub fn fault(self) -> Fault {
+        match self.0 {
+            UNSTABLE => Fault::Unstable,
+            UNKNOWN_TOPIC_OR_PART | UNKNOWN_TOPIC_ID | UNKNOWN_TOPIC | UNKNOWN_PARTITION => {
+                Fault::TopicGone
+            }
+            TOPIC_AUTH | GROUP_AUTH | CLUSTER_AUTH => Fault::NotAuthorised,
+            // librdkafka answers `_NOENT` where no partition of a ListOffsets call has a leader.
+            LEADER_NOT_AVAILABLE | NO_LEADERS => Fault::NoLeader,
+            _ => Fault::Failed { code: self.name() },
+        }
+    }
+
+    /// What the code says about an alter (or delete) of one partition's committed offset.
+    ///
+    /// `alone` is whether the request held no other partition: a 4.x coordinator reports a batch that is too big for
+    /// `__consumer_offsets` as `UNKNOWN_SERVER_ERROR`, which a request of one partition cannot be.
+    pub(super) fn alter_fault(self, alone: bool) -> AlterFault {
+        let code = self.name();
+        match self.0 {
+            UNKNOWN_MEMBER_ID
+            | REBALANCE_IN_PROGRESS
+            | ILLEGAL_GENERATION
+            | STALE_MEMBER_EPOCH
+            | FENCED_MEMBER_EPOCH
+            | FENCED_INSTANCE_ID
+            | NON_EMPTY_GROUP
+            | GROUP_SUBSCRIBED => AlterFault::GroupActive { code },
+            GROUP_ID_NOT_FOUND => AlterFault::WrongType,
+            UNKNOWN_TOPIC_OR_PART | UNKNOWN_TOPIC_ID => AlterFault::TopicGone,
+            TOPIC_AUTH | GROUP_AUTH | CLUSTER_AUTH => AlterFault::NotAuthorised,
+            METADATA_TOO_LARGE => AlterFault::BadMetadata,
+            INVALID_COMMIT_OFFSET_SIZE | MSG_SIZE_TOO_LARGE | RECORD_LIST_TOO_LARGE => {
+                AlterFault::RequestTooBig { code }
+            }
+            UNKNOWN_SERVER_ERROR if !alone => AlterFault::RequestTooBig { code },
+            COORDINATOR_LOAD_IN_PROGRESS | NOT_COORDINATOR => AlterFault::Retry { code },
+            // A 4.x coordinator says COORDINATOR_NOT_AVAILABLE for an append that timed out too.
+            COORDINATOR_NOT_AVAILABLE
+            | REQUEST_TIMED_OUT
+            | NOT_ENOUGH_REPLICAS
+            | NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            | TIMED_OUT
+            | TIMED_OUT_QUEUE
+            | TRANSPORT
+            | NETWORK_EXCEPTION
+            | DESTROY
+            | MISSING => AlterFault::Ambiguous { code },
+            _ => AlterFault::Other { code },
+        }
+    }
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name())
+    }
+}
+
+impl fmt::Debug for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({})", self.name(), self.0)
+    }
+}
+
+/// What a caller can do about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorClass {
+    /// The cluster or the way to it; try again on the same handle.
+    Transient,
+    /// One partition's leader or transaction, or a topic that a broker which has just started does not know yet; a
+    /// short wait often helps, a long one rarely does.
+    ElementTransient,
+    /// librdkafka keeps asking the coordinator that it knows, so only a new handle finds the new one.
+    NewHandleNeeded,
+    /// Credentials, certificates or ACLs.
+    NotAuthorised,
+    /// The request itself; it fails the same way each time.
+    Invalid,
+    /// Anything else.
+    Other,
+}
+
+/// Why one partition's committed offset was not (or not surely) altered or deleted.
+///
+/// Kafka answers an alter as a whole with success even where every partition failed, so this is per partition.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AlterFault {
+    /// The group has members: the broker refuses every commit from outside. Stop the consumers and plan again.
+    #[error("the group is active ({code})")]
+    GroupActive {
+        /// The broker's word for it.
+        code: String,
+    },
+    /// The group is of a type that has no committed offsets (`GROUP_ID_NOT_FOUND`).
+    #[error("the group is not a consumer group")]
+    WrongType,
+    /// The topic or the partition does not exist.
+    #[error("the broker does not know this topic or partition")]
+    TopicGone,
+    /// `READ` on the group or on the topic is missing.
+    #[error("not authorised to commit for this group or topic")]
+    NotAuthorised,
+    /// The metadata is longer than the broker's `offset.metadata.max.bytes`.
+    #[error("the metadata is too large")]
+    BadMetadata,
+    /// The request does not fit one batch of `__consumer_offsets`; send fewer partitions.
+    #[error("the request is too big for the offsets topic ({code})")]
+    RequestTooBig {
+        /// The broker's word for it.
+        code: String,
+    },
+    /// Surely not applied; try again on a fresh handle.
+    #[error("the coordinator could not take it ({code})")]
+    Retry {
+        /// The broker's word for it.
+        code: String,
+    },
+    /// It may have been applied, and it may not. Read it back before anything else.
+    #[error("unknown whether it was applied ({code})")]
+    Ambiguous {
+        /// The broker's or the client's word for it.
+        code: String,
+    },
+    /// Refused for another reason.
+    #[error("refused ({code})")]
+    Other {
+        /// The broker's or the client's word for it.
+        code: String,
+    },
+}
+
+/// A request of Kafka's admin protocol, by the name that librdkafka gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// The cluster's id.
+    DescribeCluster,
+    /// All groups.
+    ListConsumerGroups,
+    /// One group's state and members.
+    DescribeConsumerGroups,
+    /// Committed offsets (OffsetFetch).
+    ListConsumerGroupOffsets,
+    /// Topic ids, partitions and leaders (Metadata).
+    DescribeTopics,
+    /// Log start, last stable offset, high watermark, offset of a timestamp.
+    ListOffsets,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// A call to Kafka that failed as a whole.
+#[derive(Debug, thiserror::Error)]
+pub enum KafkaError {
+    /// librdkafka refuses the settings. The reason names the property and never a value of it.
+    #[error("cannot build a Kafka client from these settings: {reason}")]
+    Settings {
+        /// What librdkafka said.
+        reason: String,
+    },
+    /// A request failed.
+    #[error("{operation} failed with {code}{}", after(*.connection))]
+    Request {
+        /// The request.
+        operation: Operation,
+        /// Its error.
+        code: ErrorCode,
+        /// The last thing that went wrong on a connection, which is often the reason behind a time-out.
+        connection: Option<ErrorCode>,
+    },
+    /// The blocking thread of the call panicked or was refused by a runtime that shuts down.
+    #[error("{operation} was interrupted")]
+    Interrupted {
+        /// The request.
+        operation: Operation,
+        /// What the runtime said.
+        #[source]
+        source: tokio::task::JoinError,
+    },
+}
+
+impl KafkaError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::Settings { .. } => ErrorClass::Invalid,
+            Self::Interrupted { .. } => ErrorClass::Other,
+            Self::Request {
+                code, connection, ..
+            } => match (code.class(), connection.map(ErrorCode::class)) {
+                (ErrorClass::Transient, Some(ErrorClass::NotAuthorised)) => {
+                    ErrorClass::NotAuthorised
+                }
+                (class, _) => class,
+            },
+        }
+    }
+
+    /// The error as one partition's reading sees it.
+    #[must_use]
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::Request { code, .. } => code.fault(),
+            Self::Settings { .. } => Fault::Failed {
+                code: "SETTINGS".to_owned(),
+            },
+            Self::Interrupted { .. } => Fault::Failed {
+                code: "INTERRUPTED".to_owned(),
+            },
+        }
+    }
+}
+
+fn after(connection: Option<ErrorCode>) -> String {
+    connection.map_or_else(String::new, |code| {
+        format!(" (last on a connection: {code})")
+    })
+}
+
+const ALL_BROKERS_DOWN: i32 = E::RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN as i32;
+const AUTHENTICATION: i32 = E::RD_KAFKA_RESP_ERR__AUTHENTICATION as i32;
+const BROKER_NOT_AVAILABLE: i32 = E::RD_KAFKA_RESP_ERR_BROKER_NOT_AVAILABLE as i32;
+const CLUSTER_AUTH: i32 = E::RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED as i32;
+const COORDINATOR_LOAD_IN_PROGRESS: i32 = E::RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS as i32;
+const COORDINATOR_NOT_AVAILABLE: i32 = E::RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE as i32;
+const DESTROY: i32 = E::RD_KAFKA_RESP_ERR__DESTROY as i32;
+const FATAL: i32 = E::RD_KAFKA_RESP_ERR__FATAL as i32;
+const FENCED_INSTANCE_ID: i32 = E::RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID as i32;
+const FENCED_LEADER_EPOCH: i32 = E::RD_KAFKA_RESP_ERR_FENCED_LEADER_EPOCH as i32;
+const FENCED_MEMBER_EPOCH: i32 = E::RD_KAFKA_RESP_ERR_FENCED_MEMBER_EPOCH as i32;
+const GROUP_AUTH: i32 = E::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED as i32;
+const GROUP_ID_NOT_FOUND: i32 = E::RD_KAFKA_RESP_ERR_GROUP_ID_NOT_FOUND as i32;
+const GROUP_SUBSCRIBED: i32 = E::RD_KAFKA_RESP_ERR_GROUP_SUBSCRIBED_TO_TOPIC as i32;
+const ILLEGAL_GENERATION: i32 = E::RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION as i32;
+const INVALID_ARG: i32 = E::RD_KAFKA_RESP_ERR__INVALID_ARG as i32;
+const INVALID_COMMIT_OFFSET_SIZE: i32 = E::RD_KAFKA_RESP_ERR_INVALID_COMMIT_OFFSET_SIZE as i32;
+const INVALID_GROUP_ID: i32 = E::RD_KAFKA_RESP_ERR_INVALID_GROUP_ID as i32;
+const INVALID_REQUEST: i32 = E::RD_KAFKA_RESP_ERR_INVALID_REQUEST as i32;
+const LEADER_NOT_AVAILABLE: i32 = E::RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE as i32;
+const METADATA_TOO_LARGE: i32 = E::RD_KAFKA_RESP_ERR_OFFSET_METADATA_TOO_LARGE as i32;
+const MISSING: i32 = ErrorCode::MISSING.0;
+const MSG_SIZE_TOO_LARGE: i32 = E::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE as i32;
+const NETWORK_EXCEPTION: i32 = E::RD_KAFKA_RESP_ERR_NETWORK_EXCEPTION as i32;
+const NO_LEADERS: i32 = E::RD_KAFKA_RESP_ERR__NOENT as i32;
+const NON_EMPTY_GROUP: i32 = E::RD_KAFKA_RESP_ERR_NON_EMPTY_GROUP as i32;
+const NOT_COORDINATOR: i32 = E::RD_KAFKA_RESP_ERR_NOT_COORDINATOR as i32;
+const NOT_ENOUGH_REPLICAS: i32 = E::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS as i32;
+const NOT_ENOUGH_REPLICAS_AFTER_APPEND: i32 =
+    E::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS_AFTER_APPEND as i32;
+const NOT_LEADER: i32 = E::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION as i32;
+const OFFSET_NOT_AVAILABLE: i32 = E::RD_KAFKA_RESP_ERR_OFFSET_NOT_AVAILABLE as i32;
+const REBALANCE_IN_PROGRESS: i32 = E::RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS as i32;
+const RECORD_LIST_TOO_LARGE: i32 = E::RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE as i32;
+const REPLICA_NOT_AVAILABLE: i32 = E::RD_KAFKA_RESP_ERR_REPLICA_NOT_AVAILABLE as i32;
+const REQUEST_TIMED_OUT: i32 = E::RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT as i32;
+const RESOLVE: i32 = E::RD_KAFKA_RESP_ERR__RESOLVE as i32;
+const SASL_FAILED: i32 = E::RD_KAFKA_RESP_ERR_SASL_AUTHENTICATION_FAILED as i32;
+const SSL: i32 = E::RD_KAFKA_RESP_ERR__SSL as i32;
+const STALE_MEMBER_EPOCH: i32 = E::RD_KAFKA_RESP_ERR_STALE_MEMBER_EPOCH as i32;
+const STORAGE_ERROR: i32 = E::RD_KAFKA_RESP_ERR_KAFKA_STORAGE_ERROR as i32;
+const THROTTLED: i32 = E::RD_KAFKA_RESP_ERR_THROTTLING_QUOTA_EXCEEDED as i32;
+const TIMED_OUT: i32 = ErrorCode::TIMED_OUT.0;
+const TIMED_OUT_QUEUE: i32 = E::RD_KAFKA_RESP_ERR__TIMED_OUT_QUEUE as i32;
+const TOPIC_AUTH: i32 = E::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED as i32;
+const TRANSPORT: i32 = E::RD_KAFKA_RESP_ERR__TRANSPORT as i32;
+const UNKNOWN_LEADER_EPOCH: i32 = E::RD_KAFKA_RESP_ERR_UNKNOWN_LEADER_EPOCH as i32;
+const UNKNOWN_MEMBER_ID: i32 = E::RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID as i32;
+const UNKNOWN_PARTITION: i32 = E::RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION as i32;
+const UNKNOWN_SERVER_ERROR: i32 = E::RD_KAFKA_RESP_ERR_UNKNOWN as i32;
+const UNKNOWN_TOPIC: i32 = E::RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC as i32;
+const UNKNOWN_TOPIC_ID: i32 = E::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_ID as i32;
+const UNKNOWN_TOPIC_OR_PART: i32 = E::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART as i32;
+const UNSTABLE: i32 = E::RD_KAFKA_RESP_ERR_UNSTABLE_OFFSET_COMMIT as i32;
+const UNSUPPORTED_FEATURE: i32 = E::RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE as i32;
+const UNSUPPORTED_VERSION: i32 = E::RD_KAFKA_RESP_ERR_UNSUPPORTED_VERSION as i32;
+const WAIT_CACHE: i32 = E::RD_KAFKA_RESP_ERR__WAIT_CACHE as i32;
+const WAIT_COORD: i32 = E::RD_KAFKA_RESP_ERR__WAIT_COORD as i32;

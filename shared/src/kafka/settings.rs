@@ -1,0 +1,157 @@
+//! How to reach a cluster, and as whom.
+
+use std::fmt;
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+
+/// A value that must not be seen: it prints as `***`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Hides `value`.
+    pub fn new(value: impl Into<String>) -> Self {
+        Self(value.into())
+    }
+
+    fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// A user name and a password for SASL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Credentials {
+    /// The user name.
+    pub username: String,
+    /// The password.
+    pub password: Secret,
+    /// Whether the connection is encrypted (`SASL_SSL`) or not (`SASL_PLAINTEXT`).
+    pub tls: bool,
+}
+
+/// As whom to connect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Auth {
+    /// Neither encryption nor authentication.
+    Plaintext,
+    /// Encryption, no client authentication.
+    Tls,
+    /// SASL/PLAIN.
+    SaslPlain(Credentials),
+    /// SASL/SCRAM-SHA-256.
+    ScramSha256(Credentials),
+    /// SASL/SCRAM-SHA-512 (the one that MSK offers).
+    ScramSha512(Credentials),
+    /// TLS with a client certificate.
+    Mtls {
+        /// The client's certificate chain, PEM.
+        cert_pem: Secret,
+        /// The client's private key, PEM.
+        key_pem: Secret,
+    },
+    /// MSK's IAM access control: SASL/OAUTHBEARER with a token signed by the credentials of the environment.
+    MskIam {
+        /// The cluster's AWS region.
+        region: String,
+    },
+}
+
+/// How to reach one cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectionSettings {
+    /// `host:port`, comma-separated.
+    pub bootstrap_servers: String,
+    /// As whom to connect.
+    pub auth: Auth,
+    /// A certificate authority of one's own, PEM; without it the system's are looked for.
+    pub ca_pem: Option<String>,
+    /// How long one request may take.
+    pub request_timeout: Duration,
+    /// How long a whole call with its retries may take where its caller sets no deadline.
+    pub call_timeout: Duration,
+}
+
+impl ConnectionSettings {
+    /// `bootstrap_servers` with `auth`, 15 s for a request and 45 s for a call.
+    pub fn new(bootstrap_servers: impl Into<String>, auth: Auth) -> Self {
+        Self {
+            bootstrap_servers: bootstrap_servers.into(),
+            auth,
+            ca_pem: None,
+            request_timeout: Duration::from_secs(15),
+            call_timeout: Duration::from_secs(45),
+        }
+    }
+
+    /// librdkafka's configuration for a handle that only ever administers.
+    ///
+    /// `group_id` is the handle's own: librdkafka crashes a handle without one on `NOT_COORDINATOR`, and a handle that
+    /// carried the name of a real group could be taken for a member of it.
+    pub(super) fn client_config(&self, group_id: &str) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config
+            .set("bootstrap.servers", &self.bootstrap_servers)
+            .set("client.id", "offset-guard")
+            .set("group.id", group_id)
+            // It never subscribes; these three say that it could not commit, store or create anything if it did.
+            .set("enable.auto.commit", "false")
+            .set("enable.auto.offset.store", "false")
+            .set("allow.auto.create.topics", "false")
+            // librdkafka's own (30 s, 60 s, 10 s) are longer than a function may run.
+            .set("socket.connection.setup.timeout.ms", "5000")
+            .set("socket.timeout.ms", "10000")
+            .set("api.version.request.timeout.ms", "5000")
+            .set("reconnect.backoff.max.ms", "1000")
+            // Brokers close idle connections; that is not worth a log line.
+            .set("log.connection.close", "false");
+        let sasl = |config: &mut ClientConfig, mechanism: &str, credentials: &Credentials| {
+            config
+                .set("sasl.mechanism", mechanism)
+                .set("sasl.username", &credentials.username)
+                .set("sasl.password", credentials.password.expose());
+            credentials.tls
+        };
+        let (protocol, tls) = match &self.auth {
+            Auth::Plaintext => ("PLAINTEXT", false),
+            Auth::Tls => ("SSL", true),
+            Auth::SaslPlain(credentials) => protocol(sasl(&mut config, "PLAIN", credentials)),
+            Auth::ScramSha256(credentials) => {
+                protocol(sasl(&mut config, "SCRAM-SHA-256", credentials))
+            }
+            Auth::ScramSha512(credentials) => {
+                protocol(sasl(&mut config, "SCRAM-SHA-512", credentials))
+            }
+            Auth::Mtls { cert_pem, key_pem } => {
+                config
+                    .set("ssl.certificate.pem", cert_pem.expose())
+                    .set("ssl.key.pem", key_pem.expose());
+                ("SSL", true)
+            }
+            Auth::MskIam { .. } => {
+                config.set("sasl.mechanism", "OAUTHBEARER");
+                ("SASL_SSL", true)
+            }
+        };
+        config.set("security.protocol", protocol);
+        if tls {
+            match &self.ca_pem {
+                Some(pem) => config.set("ssl.ca.pem", pem),
+                // OpenSSL is linked statically and does not know where this system keeps its authorities.
+                None => config.set("ssl.ca.location", "probe"),
+            };
+        }
+        config
+    }
+}
+
+fn protocol(tls: bool) -> (&'static str, bool) {
+    (if tls { "SASL_SSL" } else { "SASL_PLAINTEXT" }, tls)
+}
