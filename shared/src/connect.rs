@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::config::{AuthKind, ClusterConfig};
 use crate::error::Error;
-use crate::kafka::{Auth, ConnectionSettings, Credentials, Secret};
-use crate::secrets::{Secrets, SecretsError};
+use crate::kafka::{Auth, ConnectionSettings, Credentials};
+use crate::secrets::{Secret, Secrets, SecretsError};
 
 /// Which of a cluster's principals to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,8 +55,8 @@ pub async fn settings(
         AuthKind::ScramSha256 => Auth::ScramSha256(credentials()?),
         AuthKind::ScramSha512 => Auth::ScramSha512(credentials()?),
         AuthKind::Mtls => Auth::Mtls {
-            certificate_pem: needed()?.field("certificate")?,
-            private_key_pem: Secret::new(needed()?.field("private_key")?),
+            cert_pem: Secret::new(needed()?.field("certificate")?),
+            key_pem: Secret::new(needed()?.field("private_key")?),
         },
         AuthKind::MskIam { region } => Auth::MskIam {
             region: region.clone(),

@@ -9,6 +9,7 @@ use url::Url;
 use crate::config::Config;
 use crate::connect::{Role, settings};
 use crate::error::{Error, chain};
+use crate::executions::Executions;
 use crate::kafka;
 use crate::secrets::Secrets;
 use crate::store::Store;
@@ -55,8 +56,7 @@ pub fn url(name: &'static str) -> Result<Url, EnvError> {
 /// Everything that all functions share.
 #[derive(Debug)]
 pub struct Env {
-    /// The AWS SDK's configuration.
-    pub sdk: SdkConfig,
+    sdk: SdkConfig,
     /// The configuration.
     pub config: Config,
     /// The table.
@@ -76,10 +76,9 @@ impl Env {
     /// A variable is missing or the configuration is wrong.
     pub async fn start() -> Result<Self, lambda_runtime::Error> {
         lambda_runtime::tracing::init_default_subscriber();
-        let config = Config::load(required("OFFSET_GUARD_CONFIG")?).map_err(|error| {
+        let config = Config::load(required("OFFSET_GUARD_CONFIG")?).inspect_err(|error| {
             // The runtime prints only the error itself, and its causes are what a person needs.
-            tracing::error!(error = chain(&error), "the configuration is not usable");
-            error
+            tracing::error!(error = chain(error), "the configuration is not usable");
         })?;
         let sdk = aws_config::load_defaults(aws_config::BehaviorVersion::latest()).await;
         let store = Store::new(
@@ -115,6 +114,12 @@ impl Env {
         Err(Error::InvalidEvent(format!(
             "step {step:?} is not run by this function, which runs {allowed}"
         )))
+    }
+
+    /// Step Functions.
+    #[must_use]
+    pub fn executions(&self) -> Executions {
+        Executions::new(aws_sdk_sfn::Client::new(&self.sdk))
     }
 
     /// A reader for a cluster by its name in the configuration.

@@ -14,10 +14,15 @@ use crate::error::ErrorClass;
 const KEPT: Duration = Duration::from_secs(300);
 
 /// A secret value. It shows itself to nobody who does not ask by name.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
+    /// Takes a value.
+    pub fn new(value: impl Into<String>) -> Self {
+        Self(value.into())
+    }
+
     /// The value.
     #[must_use]
     pub fn expose(&self) -> &str {

@@ -15,7 +15,7 @@ use url::Url;
 async fn main() -> Result<(), Error> {
     let env = Env::start().await?;
     let public_url = env::url("OFFSET_GUARD_PUBLIC_URL")?;
-    let executions = Executions::new(&env.sdk, env::optional("OFFSET_GUARD_STATE_MACHINE"));
+    let executions = env.executions();
     if let Some(key) = env::optional("OFFSET_GUARD_FORM_KEY_SECRET") {
         let deps = PageDeps::new(env.store.clone(), executions, env.secrets, key, public_url);
         let deps = &deps;
@@ -59,7 +59,8 @@ async fn task(
             json!(report::run(store, &slack, &execution, &state).await?)
         }
         ApprovalStep::Sweep { execution } => {
-            json!(sweep::run(store, executions, &slack, execution.as_deref()).await?)
+            let machine = env::required("OFFSET_GUARD_STATE_MACHINE")?;
+            json!(sweep::run(store, executions, &machine, &slack, execution.as_deref()).await?)
         }
     })
 }

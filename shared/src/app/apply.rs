@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::observe_stable;
 use crate::config::Config;
 use crate::domain::approval::{ApprovedPlan, Evidence, authorize};
+use crate::domain::offset::TopicPartition;
 use crate::domain::plan::{Plan, PlanId, PlanResult};
 use crate::domain::recovery::{AlterAnswer, Recovery};
 use crate::domain::refusal::Refusal;
@@ -80,12 +81,12 @@ where
     let left = SignedDuration::try_from(left).unwrap_or(SignedDuration::from_secs(60));
     let apply_until = Timestamp::now() + left;
     if !store.begin_apply(&step.plan_id, apply_until).await? {
-        return refuse(store, &step.plan_id, vec![Refusal::Fenced]).await;
+        return refuse(store, &step.plan_id, apply_until, vec![Refusal::Fenced]).await;
     }
     let reader = connect_reader(&plan.cluster).await?;
     let approved = match open_door(config, store, step, &plan, &reader, default_switch).await? {
         Ok(approved) => approved,
-        Err(refusals) => return refuse(store, &step.plan_id, refusals).await,
+        Err(refusals) => return refuse(store, &step.plan_id, apply_until, refusals).await,
     };
     let stored = store.keep_pre_image(&step.plan_id, approved.pre_image()).await?;
     if stored != *approved.pre_image() {
@@ -93,14 +94,16 @@ where
         let refusal = Refusal::NotApproved {
             found: "another try of this recovery is under way".to_owned(),
         };
-        return refuse(store, &step.plan_id, vec![refusal]).await;
+        return refuse(store, &step.plan_id, apply_until, vec![refusal]).await;
     }
     let writer = connect_writer(&plan.cluster).await?;
-    let applied = send(store, step, &approved, &writer, apply_until, default_switch).await?;
+    let applied = send(store, step, &approved, &writer, apply_until, default_switch).await;
     // The handle goes before anything else is said: an unsent request can leave for as long as it lives.
-    drop(writer);
+    writer.close().await;
+    let applied = applied?;
     if applied.unknown == 0 {
-        store.end_apply(&step.plan_id, Timestamp::now()).await?;
+        let now = Timestamp::now();
+        store.end_apply(&step.plan_id, apply_until, now).await?;
     }
     Ok(applied)
 }
@@ -148,7 +151,7 @@ async fn send<W: AlterGroups>(
     apply_until: Timestamp,
     default_switch: bool,
 ) -> Result<Applied, Error> {
-    let attempt = ulid::Ulid::new().to_string();
+    let attempt = ulid::Ulid::generate().to_string();
     let mut applied = Applied::default();
     let requests = approved.requests(alter_size::LIMIT, alter_size::estimate);
     for (index, request) in requests.iter().enumerate() {
@@ -194,12 +197,12 @@ async fn stop(
 
 fn count(
     applied: &mut Applied,
-    answers: &BTreeMap<crate::domain::offset::TopicPartition, AlterAnswer>,
+    answers: &BTreeMap<TopicPartition, AlterAnswer>,
 ) {
     for answer in answers.values() {
         match answer {
             AlterAnswer::Accepted => applied.accepted += 1,
-            AlterAnswer::Rejected(_) => applied.rejected += 1,
+            AlterAnswer::Rejected(_) | AlterAnswer::GroupActive(_) => applied.rejected += 1,
             AlterAnswer::Unknown(_) => applied.unknown += 1,
         }
     }
@@ -207,20 +210,29 @@ fn count(
 
 /// What a broker's rejection means to a person.
 fn rejection(
-    (partition, answer): &(crate::domain::offset::TopicPartition, AlterAnswer),
+    (partition, answer): &(TopicPartition, AlterAnswer),
 ) -> Option<Refusal> {
     match answer {
-        AlterAnswer::Rejected(code) => Some(Refusal::BrokerRejected {
+        AlterAnswer::GroupActive(error) => Some(Refusal::GroupBecameActive {
             partition: partition.clone(),
-            error: code.clone(),
+            error: error.clone(),
+        }),
+        AlterAnswer::Rejected(error) => Some(Refusal::BrokerRejected {
+            partition: partition.clone(),
+            error: error.clone(),
         }),
         AlterAnswer::Accepted | AlterAnswer::Unknown(_) => None,
     }
 }
 
-async fn refuse(store: &Store, plan: &PlanId, refusals: Vec<Refusal>) -> Result<Applied, Error> {
+async fn refuse(
+    store: &Store,
+    plan: &PlanId,
+    apply_until: Timestamp,
+    refusals: Vec<Refusal>,
+) -> Result<Applied, Error> {
     store.note_refusals(plan, &refusals).await?;
-    store.end_apply(plan, Timestamp::now()).await?;
+    store.end_apply(plan, apply_until, Timestamp::now()).await?;
     Ok(Applied {
         refused: refusals.iter().map(Refusal::code).collect(),
         ..Applied::default()

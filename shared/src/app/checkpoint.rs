@@ -82,8 +82,8 @@ where
         .transpose()?;
     let mut results = Vec::new();
     let mut asked = false;
-    for cluster in config.clusters() {
-        if event.cluster.as_ref().is_some_and(|only| only != cluster) {
+    for cluster in config.clusters().map(|cluster| cluster.name.as_str()) {
+        if event.cluster.as_deref().is_some_and(|only| only != cluster) {
             continue;
         }
         asked = true;
@@ -148,7 +148,7 @@ where
         Some(group) => [GroupId(group.clone())].into(),
         None => {
             // A configured group that does not exist (any more) is asked for all the same: its failure is news.
-            let mut groups = config.configured_groups(cluster);
+            let mut groups: BTreeSet<_> = config.configured_groups(cluster).cloned().collect();
             let listed = reader.list_groups().await?;
             groups.extend(listed.into_iter().filter(|g| config.matches(cluster, g)));
             groups
@@ -230,13 +230,13 @@ async fn one<R: ReadGroups>(
         .collect();
     let seen = observe_stable(reader, group, &expected).await.map_err(text)?;
     let moved = store
-        .last_moved(cluster_id, group)
+        .last_recovery_end(cluster_id, group)
         .await
         .map_err(|error| text(error.into()))?;
     let moved_by_us = previous
         .as_ref()
         .is_some_and(|previous| moved.is_some_and(|moved| moved >= previous.ended_at));
-    let id = CheckpointId(ulid::Ulid::new().to_string());
+    let id = CheckpointId(ulid::Ulid::generate().to_string());
     let made = checkpoint(id, &seen, previous.as_ref(), moved_by_us)
         .map_err(|why| why.to_string())?;
     let put = store

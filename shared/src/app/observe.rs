@@ -90,7 +90,7 @@ where
 /// Whether a plan may only be applied to a group that was seen at rest twice: it was active while planning, or it
 /// needs more than one request, between which nothing may move.
 fn needs_rest(plan: &Plan) -> bool {
-    plan.waits_for_empty || alter_size::requests_of(plan) > 1
+    plan.waits_for_empty || alter_size::needs_several(plan)
 }
 
 /// The rule: no members and identical commits in two looks at least `settle` apart.

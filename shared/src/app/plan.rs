@@ -51,7 +51,9 @@ where
     let now = Timestamp::now();
     let empty = Value::Null;
     let written = input.get("request").unwrap_or(&empty);
-    let request = match parse_request(written, config.only_cluster()) {
+    // Where exactly one cluster is configured, a request need not name it.
+    let only = config.cluster(None).map(|cluster| cluster.name.as_str());
+    let request = match parse_request(written, only) {
         Ok(request) => request,
         Err(refusals) => {
             let text = |field: &str| written[field].as_str().unwrap_or_default().to_owned();

@@ -32,7 +32,9 @@ pub struct PreImage(
 pub enum AlterAnswer {
     /// It accepted the change.
     Accepted,
-    /// It rejected the change; the text is the error's name.
+    /// It rejected the change, because the group has members; the text is the error's name.
+    GroupActive(String),
+    /// It rejected the change for another reason.
     Rejected(String),
     /// It may have accepted it: a time-out, a lost connection, an answer without this partition.
     Unknown(String),

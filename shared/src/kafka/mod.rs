@@ -1,9 +1,11 @@
 //! Kafka: reading groups ([`GroupReader`]) and altering their committed offsets ([`GroupWriter`]).
 
+pub mod alter_size;
 mod error;
 mod ffi;
 mod handle;
 mod observe;
+mod ports;
 mod reader;
 mod session;
 mod settings;
@@ -13,5 +15,5 @@ mod writer;
 
 pub use error::{AlterFault, ErrorClass, ErrorCode, KafkaError, Operation};
 pub use reader::GroupReader;
-pub use settings::{Auth, ConnectionSettings, Credentials, Secret};
+pub use settings::{Auth, ConnectionSettings, Credentials};
 pub use writer::{GroupWriter, Move, Outcomes};

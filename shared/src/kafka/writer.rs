@@ -9,12 +9,6 @@ use super::handle::Handle;
 use super::settings::ConnectionSettings;
 use crate::domain::offset::{CommittedOffset, GroupId, TopicPartition};
 
-/// Estimated bytes of one alter. The broker stores a request as one batch of `__consumer_offsets`, whose
-/// `max.message.bytes` is 1 MiB by default.
-const REQUEST_BYTES: usize = 512 * 1024;
-/// Estimated bytes of one stored commit beside its group, topic and metadata.
-const COMMIT_BYTES: usize = 60;
-
 /// One partition and the position to commit for it.
 pub type Move = (TopicPartition, CommittedOffset);
 
@@ -41,39 +35,10 @@ impl GroupWriter {
         })
     }
 
-    /// Splits `moves` into as few requests as fit, in order. The broker accepts or refuses a request's commits
-    /// together (they are one write), but not two requests', so fewer is safer.
-    #[must_use]
-    pub fn alter_requests(group: &GroupId, moves: &[Move]) -> Vec<Vec<Move>> {
-        let mut requests: Vec<Vec<Move>> = Vec::new();
-        let mut room = 0;
-        for item in moves {
-            let (partition, commit) = item;
-            let bytes =
-                group.0.len() + partition.topic.len() + commit.metadata.len() + COMMIT_BYTES;
-            match requests.last_mut() {
-                Some(request) if bytes <= room => request.push(item.clone()),
-                _ => {
-                    room = REQUEST_BYTES;
-                    requests.push(vec![item.clone()]);
-                }
-            }
-            room = room.saturating_sub(bytes);
-        }
-        requests
-    }
-
     /// Commits `moves` for `group` in **one** request, once: nothing is tried again.
     ///
     /// Kafka creates the group if it does not exist, and checks neither that an offset exists nor what was committed
     /// before. Whoever calls this has checked both.
-    #[cfg_attr(
-        not(test),
-        expect(
-            dead_code,
-            reason = "applying an approved plan is to be its only caller"
-        )
-    )]
     pub(crate) async fn alter(
         &self,
         group: &GroupId,
@@ -92,10 +57,6 @@ impl GroupWriter {
     }
 
     /// Deletes the committed offsets of `partitions` in one request, once: back to "no commit".
-    #[expect(
-        dead_code,
-        reason = "applying an approved undo is to be its only caller"
-    )]
     pub(crate) async fn delete(
         &self,
         group: &GroupId,

@@ -1,7 +1,6 @@
 //! The texts that people get. Everything that comes from outside is escaped.
 
 use serde_json::{Value, json};
-use url::Url;
 
 use crate::domain::approval::Approval;
 use crate::domain::audit::{Audit, AuditStatus};
@@ -35,7 +34,7 @@ fn more(all: usize) -> Option<String> {
 
 /// Somebody has to decide.
 #[must_use]
-pub fn approval(plan: &Plan, approval: &Approval, link: &Url) -> Value {
+pub fn approval(plan: &Plan, approval: &Approval, link: &str) -> Value {
     let text = format!(
         "Approval needed: move group {} on {}",
         escape(&plan.group.0),

@@ -1,0 +1,84 @@
+//! The use cases' ports, over the reader and the writer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::error::{AlterFault, KafkaError};
+use super::{GroupReader, GroupWriter};
+use crate::domain::approval::{AlterRequest, Change};
+use crate::domain::group::GroupObservation;
+use crate::domain::offset::{ClusterId, CommittedOffset, Fault, GroupId, TopicPartition};
+use crate::domain::recovery::AlterAnswer;
+use crate::ports::{AlterGroups, ReadGroups};
+
+impl ReadGroups for GroupReader {
+    async fn cluster_id(&self) -> Result<ClusterId, KafkaError> {
+        self.cluster_id().await
+    }
+
+    async fn list_groups(&self) -> Result<BTreeSet<GroupId>, KafkaError> {
+        Ok(self.list_groups().await?.into_iter().collect())
+    }
+
+    async fn observe(
+        &self,
+        group: &GroupId,
+        expected: &BTreeSet<TopicPartition>,
+        stable: bool,
+    ) -> Result<GroupObservation, KafkaError> {
+        self.observe(group, expected, stable).await
+    }
+
+    async fn committed(
+        &self,
+        group: &GroupId,
+        partitions: &[TopicPartition],
+    ) -> Result<BTreeMap<TopicPartition, Result<Option<CommittedOffset>, Fault>>, KafkaError> {
+        self.committed(group, partitions, true).await
+    }
+
+    async fn offsets_for_time(
+        &self,
+        partitions: &[TopicPartition],
+        at: Timestamp,
+    ) -> Result<BTreeMap<TopicPartition, Result<Option<i64>, Fault>>, KafkaError> {
+        let wanted: Vec<_> = partitions
+            .iter()
+            .map(|partition| (partition.clone(), at.as_millisecond()))
+            .collect();
+        self.offsets_for_times(&wanted).await
+    }
+}
+
+impl AlterGroups for GroupWriter {
+    async fn alter(
+        &self,
+        request: &AlterRequest,
+        timeout: Duration,
+    ) -> BTreeMap<TopicPartition, AlterAnswer> {
+        let group = request.group();
+        let outcomes = match request.change() {
+            Change::Commit(moves) => self.alter(group, moves, timeout).await,
+            Change::Remove(partitions) => self.delete(group, partitions, timeout).await,
+        };
+        outcomes
+            .into_iter()
+            .map(|(partition, outcome)| (partition, answer(outcome)))
+            .collect()
+    }
+
+    async fn close(self) {
+        self.close().await;
+    }
+}
+
+fn answer(outcome: Result<(), AlterFault>) -> AlterAnswer {
+    match outcome {
+        Ok(()) => AlterAnswer::Accepted,
+        Err(AlterFault::Ambiguous { code }) => AlterAnswer::Unknown(code),
+        Err(AlterFault::GroupActive { code }) => AlterAnswer::GroupActive(code),
+        Err(fault) => AlterAnswer::Rejected(fault.to_string()),
+    }
+}
