@@ -139,13 +139,18 @@ def find_stack(cfn, name):
         raise
 
 
+def events(cfn, name):
+    """The stack's events, newest first."""
+    pages = cfn.get_paginator("describe_stack_events").paginate(StackName=name)
+    return [e for page in pages for e in page["StackEvents"]]
+
+
 def failures(cfn, name, known):
     """Why resources failed, oldest first, without the events that were there before."""
-    events = [e for page in cfn.get_paginator("describe_stack_events").paginate(StackName=name) for e in page["StackEvents"]]
     return [
-        f"  {e['LogicalResourceId']} ({e['ResourceType']}): {e['ResourceStatus']}: {e.get('ResourceStatusReason', 'no reason given')}"
-        for e in reversed(events)
-        if e["EventId"] not in known and ("FAILED" in e["ResourceStatus"] or e["ResourceStatus"].startswith("ROLLBACK"))
+        f"  {e['LogicalResourceId']} ({e['ResourceType']}): {e.get('ResourceStatusReason', e['ResourceStatus'])}"
+        for e in reversed(events(cfn, name))
+        if e["EventId"] not in known and e["ResourceStatus"].endswith("_FAILED")
     ]
 
 
@@ -161,8 +166,7 @@ def deploy(cfn, name, template, params, timeout):
     if find_stack(cfn, name) is None:
         cfn.create_stack(**request)
     else:
-        pages = cfn.get_paginator("describe_stack_events").paginate(StackName=name)
-        known = {e["EventId"] for page in pages for e in page["StackEvents"]}
+        known = {e["EventId"] for e in events(cfn, name)}
         try:
             cfn.update_stack(**request)
         except ClientError as error:
