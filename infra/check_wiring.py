@@ -28,6 +28,8 @@ NEVER_RAN = {"Lambda.TooManyRequestsException"}
 INVOKE = "arn:aws:states:::lambda:invoke"
 # Actions that know no narrower resource, in the one statement where they are allowed.
 UNSCOPED = {"ec2:", "logs:"}
+# What is always asked of a key, so that a condition on the key says something.
+KEYED = {"dynamodb:" + name for name in "GetItem Query PutItem UpdateItem DeleteItem ConditionCheckItem".split()}
 
 
 class Loader(yaml.SafeLoader):
@@ -161,11 +163,10 @@ def check_template(resources):
             if statement.get("Resource") == "*" and not all(any(a.startswith(u) for u in UNSCOPED) for a in actions):
                 yield f"{where}: Resource is *"
             if any(a.startswith("dynamodb:") for a in actions):
-                conditions = statement.get("Condition", {})
-                if "dynamodb:LeadingKeys" not in conditions.get("ForAllValues:StringLike", {}):
+                if "dynamodb:LeadingKeys" not in (statement.get("Condition") or {}).get("ForAllValues:StringLike", {}):
                     yield f"{where}: not limited to item types by dynamodb:LeadingKeys"
-                if conditions.get("Null", {}).get("dynamodb:LeadingKeys") != "false":
-                    yield f"{where}: matches a request without a key"
+                for action in sorted(set(actions) - KEYED):
+                    yield f"{where}: {action} may come without a key, and then meets the condition"
     logging = resources["Recovery"]["Properties"]["Logging"]
     if logging.get("IncludeExecutionData") is not False:
         yield "Recovery logs execution data, and with it task tokens"
