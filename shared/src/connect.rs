@@ -62,7 +62,10 @@ pub async fn settings(
             region: region.clone(),
         },
     };
-    Ok(ConnectionSettings::new(cluster.bootstrap_servers.join(","), auth))
+    Ok(ConnectionSettings::new(
+        cluster.bootstrap_servers.join(","),
+        auth,
+    ))
 }
 
 /// The text fields of a JSON secret.

@@ -46,7 +46,11 @@ pub fn optional(name: &'static str) -> Option<String> {
 pub fn url(name: &'static str) -> Result<Url, EnvError> {
     let text = required(name)?;
     // Joining a path to a URL replaces what stands behind its last slash.
-    let text = if text.ends_with('/') { text } else { text + "/" };
+    let text = if text.ends_with('/') {
+        text
+    } else {
+        text + "/"
+    };
     Url::parse(&text).map_err(|error| EnvError {
         name,
         problem: format!("is no URL ({error})"),
@@ -127,7 +131,9 @@ impl Env {
     /// # Errors
     /// The cluster is not configured, or its secret is not usable.
     pub async fn reader(&self, cluster: &str, role: Role) -> Result<kafka::GroupReader, Error> {
-        Ok(kafka::GroupReader::connect(self.settings(cluster, role).await?)?)
+        Ok(kafka::GroupReader::connect(
+            self.settings(cluster, role).await?,
+        )?)
     }
 
     /// A writer for a cluster, as the principal that may commit.

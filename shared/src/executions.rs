@@ -125,7 +125,13 @@ impl Executions {
     /// The call failed.
     pub async fn describe(&self, arn: &str) -> Result<Option<Execution>, ExecutionsError> {
         const OPERATION: &str = "DescribeExecution";
-        let found = match self.client.describe_execution().execution_arn(arn).send().await {
+        let found = match self
+            .client
+            .describe_execution()
+            .execution_arn(arn)
+            .send()
+            .await
+        {
             Ok(found) => found,
             Err(error)
                 if error

@@ -64,7 +64,9 @@ impl SecretsError {
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Unreadable { transient: true, .. } => ErrorClass::Transient,
+            Self::Unreadable {
+                transient: true, ..
+            } => ErrorClass::Transient,
             Self::Unreadable { .. } | Self::Unusable { .. } => ErrorClass::Internal,
         }
     }

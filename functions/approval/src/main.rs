@@ -47,7 +47,13 @@ async fn task(
             task_token,
         } => {
             approval::request(
-                store, executions, &slack, public_url, &execution, &plan_id, &task_token,
+                store,
+                executions,
+                &slack,
+                public_url,
+                &execution,
+                &plan_id,
+                &task_token,
             )
             .await?;
             json!({})

@@ -26,9 +26,9 @@ async fn main() -> Result<(), Error> {
 #[serde(untagged)]
 enum Answer {
     Plan(offset_guard::wire::PlanAnswer),
-    Observe(observe::Next),
+    Observe(observe::Observed),
     Apply(apply::Applied),
-    Verify(verify::Next),
+    Verify(verify::Verified),
 }
 
 async fn handle(env: &Env, received: LambdaEvent<Value>) -> Result<Answer, error::Error> {

@@ -48,7 +48,9 @@ pub async fn load(store: &Store, id: &PlanId) -> Result<(Plan, Recovery), Error>
     let recovery = store.recovery(id).await?;
     match (record.map(|record| record.result), recovery) {
         (Some(PlanResult::Ready(plan)), Some(recovery)) => Ok((plan, recovery)),
-        _ => Err(Error::Broken(format!("plan {id} or its recovery is not on record"))),
+        _ => Err(Error::Broken(format!(
+            "plan {id} or its recovery is not on record"
+        ))),
     }
 }
 
@@ -88,7 +90,9 @@ where
         Ok(approved) => approved,
         Err(refusals) => return refuse(store, &step.plan_id, apply_until, refusals).await,
     };
-    let stored = store.keep_pre_image(&step.plan_id, approved.pre_image()).await?;
+    let stored = store
+        .keep_pre_image(&step.plan_id, approved.pre_image())
+        .await?;
     if stored != *approved.pre_image() {
         // Another try of this very recovery was faster and saw something else.
         let refusal = Refusal::NotApproved {
@@ -119,7 +123,10 @@ async fn open_door<R: ReadGroups>(
 ) -> Result<Result<ApprovedPlan, Vec<Refusal>>, Error> {
     let partitions = plan.moves.iter().map(|m| m.partition.clone()).collect();
     let seen = observe_stable(reader, &plan.group, &partitions).await?;
-    let approval = store.approval_of(&plan.id).await?.map(|(_, approval)| approval);
+    let approval = store
+        .approval_of(&plan.id)
+        .await?
+        .map(|(_, approval)| approval);
     let recovery = load(store, &plan.id).await?.1;
     let claim = store.claim(&plan.cluster_id, &plan.group).await?;
     let pre_image = store.pre_image(&plan.id).await?;
@@ -171,7 +178,10 @@ async fn send<W: AlterGroups>(
         if !rejected.is_empty() {
             store.note_refusals(&step.plan_id, &rejected).await?;
         }
-        if answers.iter().any(|(_, answer)| *answer != AlterAnswer::Accepted) {
+        if answers
+            .iter()
+            .any(|(_, answer)| *answer != AlterAnswer::Accepted)
+        {
             break;
         }
     }
@@ -195,10 +205,7 @@ async fn stop(
     })
 }
 
-fn count(
-    applied: &mut Applied,
-    answers: &BTreeMap<TopicPartition, AlterAnswer>,
-) {
+fn count(applied: &mut Applied, answers: &BTreeMap<TopicPartition, AlterAnswer>) {
     for answer in answers.values() {
         match answer {
             AlterAnswer::Accepted => applied.accepted += 1,
@@ -209,9 +216,7 @@ fn count(
 }
 
 /// What a broker's rejection means to a person.
-fn rejection(
-    (partition, answer): &(TopicPartition, AlterAnswer),
-) -> Option<Refusal> {
+fn rejection((partition, answer): &(TopicPartition, AlterAnswer)) -> Option<Refusal> {
     match answer {
         AlterAnswer::GroupActive(error) => Some(Refusal::GroupBecameActive {
             partition: partition.clone(),

@@ -76,7 +76,9 @@ async fn ask(
         .request_approval(&approval, &LinkHash::of(link.expose()), token)
         .await?;
     let url = link.url(public_url);
-    slack.send(&messages::approval(&plan, &approval, &url)).await?;
+    slack
+        .send(&messages::approval(&plan, &approval, &url))
+        .await?;
     Ok(())
 }
 

@@ -113,7 +113,9 @@ fn answer(results: Vec<GroupResult>) -> Result<Vec<GroupResult>, Error> {
                 group,
                 why,
             } => {
-                let group = group.as_ref().map_or(String::new(), |g| format!(" {}", g.0));
+                let group = group
+                    .as_ref()
+                    .map_or(String::new(), |g| format!(" {}", g.0));
                 Some(format!("{cluster}{group}: {why}"))
             }
             GroupResult::Stored { .. } | GroupResult::AlreadyRun { .. } => None,
@@ -169,15 +171,24 @@ where
             let now = Timestamp::now();
             let told = match &done {
                 Ok(Some(made)) => Ok(&made.id),
-                Ok(None) => return GroupResult::AlreadyRun {
-                    cluster: cluster.to_owned(),
-                    group,
-                },
+                Ok(None) => {
+                    return GroupResult::AlreadyRun {
+                        cluster: cluster.to_owned(),
+                        group,
+                    };
+                }
                 Err(why) => Err(why.as_str()),
             };
-            if let Err(error) = store.note_checkpoint_run(cluster_id, &group, now, told).await {
+            if let Err(error) = store
+                .note_checkpoint_run(cluster_id, &group, now, told)
+                .await
+            {
                 // The note is for people; the checkpoint itself stands or does not.
-                tracing::warn!(group = group.0, error = chain(&error), "the run was not noted");
+                tracing::warn!(
+                    group = group.0,
+                    error = chain(&error),
+                    "the run was not noted"
+                );
             }
             match done {
                 Ok(Some(made)) => GroupResult::Stored {
@@ -228,7 +239,9 @@ async fn one<R: ReadGroups>(
         .iter()
         .flat_map(|previous| previous.partitions.keys().cloned())
         .collect();
-    let seen = observe_stable(reader, group, &expected).await.map_err(text)?;
+    let seen = observe_stable(reader, group, &expected)
+        .await
+        .map_err(text)?;
     let moved = store
         .last_recovery_end(cluster_id, group)
         .await
@@ -237,8 +250,8 @@ async fn one<R: ReadGroups>(
         .as_ref()
         .is_some_and(|previous| moved.is_some_and(|moved| moved >= previous.ended_at));
     let id = CheckpointId(ulid::Ulid::generate().to_string());
-    let made = checkpoint(id, &seen, previous.as_ref(), moved_by_us)
-        .map_err(|why| why.to_string())?;
+    let made =
+        checkpoint(id, &seen, previous.as_ref(), moved_by_us).map_err(|why| why.to_string())?;
     let put = store
         .put_checkpoint(&made, scheduled)
         .await
@@ -248,7 +261,11 @@ async fn one<R: ReadGroups>(
     }
     if let Err(error) = prune(store, cluster_id, group, resolved).await {
         // Failing to prune only keeps more than needed, and the next run prunes again.
-        tracing::warn!(group = group.0, error = chain(&error), "old checkpoints were not retired");
+        tracing::warn!(
+            group = group.0,
+            error = chain(&error),
+            "old checkpoints were not retired"
+        );
     }
     Ok(Some(made))
 }
@@ -278,7 +295,11 @@ async fn prune(
     let now = Timestamp::now();
     let headers = store.headers(cluster_id, group, now).await?;
     let keep = usize::try_from(resolved.policy.keep_checkpoints).unwrap_or(usize::MAX);
-    let old = retire(&headers, keep, i64::from(resolved.policy.min_history_seconds));
+    let old = retire(
+        &headers,
+        keep,
+        i64::from(resolved.policy.min_history_seconds),
+    );
     store.retire(cluster_id, group, &old, now + GRACE).await?;
     Ok(())
 }

@@ -162,7 +162,17 @@ where
         seen: &seen,
         targets: found.targets(),
     });
-    if let Some(live) = claim(store, execution, request, &cluster_id, &resolved, &planned, now).await? {
+    if let Some(live) = claim(
+        store,
+        execution,
+        request,
+        &cluster_id,
+        &resolved,
+        &planned,
+        now,
+    )
+    .await?
+    {
         match &mut planned {
             Planned::Refused(refusals) => refusals.push(live),
             Planned::Ready(_) | Planned::NothingToDo(_) => {
@@ -173,7 +183,9 @@ where
     Ok(match planned {
         Planned::Ready(plan) => {
             if let Some(fault) = check_plan(&plan).first() {
-                return Err(Error::Broken(format!("the plan contradicts itself: {fault}")));
+                return Err(Error::Broken(format!(
+                    "the plan contradicts itself: {fault}"
+                )));
             }
             PlanResult::Ready(*plan)
         }
@@ -207,7 +219,15 @@ async fn claim(
         let held = store.claim(cluster_id, &request.group).await?;
         return Ok(held.filter(|claim| claim.expires_at > now).map(live));
     }
-    match open(store, execution, plan, resolved.policy.apply_within_seconds, now).await? {
+    match open(
+        store,
+        execution,
+        plan,
+        resolved.policy.apply_within_seconds,
+        now,
+    )
+    .await?
+    {
         Opened::Yes => Ok(None),
         Opened::HeldBy(claim) => Ok(Some(live(claim))),
         Opened::PlanUsed => Ok(Some(Refusal::PlanUsed {
@@ -258,9 +278,9 @@ async fn take_over(
     let record = store.plan(&id).await?;
     let refusal = match record.as_ref().map(|record| &record.result) {
         None => Refusal::PlanNotFound { plan: id.clone() },
-        Some(PlanResult::Refused(_) | PlanResult::NothingToDo(_)) => Refusal::PlanNotFound {
-            plan: id.clone(),
-        },
+        Some(PlanResult::Refused(_) | PlanResult::NothingToDo(_)) => {
+            Refusal::PlanNotFound { plan: id.clone() }
+        }
         Some(PlanResult::Ready(plan)) if now >= plan.approve_by => Refusal::ApprovalExpired {
             approve_by: plan.approve_by,
         },

@@ -42,12 +42,15 @@ pub async fn run(
         return Ok(reported(&audit));
     }
     let error = state
-        .error
-        .as_ref()
+        .last_error()
         .map(|error| format!("{}: {}", error.error, error.cause));
     let audit = write(store, execution, plan_id, error.as_deref()).await?;
     if let Err(error) = slack.send(&messages::result(&audit)).await {
-        tracing::error!(execution, error = chain(&error), "the result could not be told");
+        tracing::error!(
+            execution,
+            error = chain(&error),
+            "the result could not be told"
+        );
     }
     Ok(reported(&audit))
 }

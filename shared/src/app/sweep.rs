@@ -50,7 +50,11 @@ pub async fn run(
         }
         known = true;
         if let Err(error) = one(store, executions, state_machine, &plan, &owner, &mut swept).await {
-            tracing::error!(plan = plan.0, error = chain(&error), "a recovery was not swept");
+            tracing::error!(
+                plan = plan.0,
+                error = chain(&error),
+                "a recovery was not swept"
+            );
             swept.stuck += 1;
         }
     }
@@ -61,7 +65,11 @@ pub async fn run(
         // It ended before it claimed a group: there is nothing to prove, only something to say.
         let audit = report::write(store, ended, None, None).await?;
         if let Err(error) = slack.send(&messages::result(&audit)).await {
-            tracing::error!(execution = ended, error = chain(&error), "the result could not be told");
+            tracing::error!(
+                execution = ended,
+                error = chain(&error),
+                "the result could not be told"
+            );
         }
     }
     Ok(swept)
@@ -99,14 +107,20 @@ async fn one(
             }
         }
     }
-    tracing::error!(plan = plan.0, "the recovery could not be ended; a person has to look");
+    tracing::error!(
+        plan = plan.0,
+        "the recovery could not be ended; a person has to look"
+    );
     swept.stuck += 1;
     Ok(())
 }
 
 /// The ARN of an execution by its name: the machine's own, with another type and one part more.
 fn execution_arn(state_machine: &str, name: &str) -> String {
-    format!("{}:{name}", state_machine.replace(":stateMachine:", ":execution:"))
+    format!(
+        "{}:{name}",
+        state_machine.replace(":stateMachine:", ":execution:")
+    )
 }
 
 /// Whether an execution is one that ends another one's recovery.

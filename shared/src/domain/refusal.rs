@@ -567,7 +567,10 @@ impl fmt::Display for Refusal {
                  stop its consumers and plan again"
             ),
             Self::BrokerRejected { partition, error } => {
-                write!(f, "the broker rejected {partition} ({error}); mend that and plan again")
+                write!(
+                    f,
+                    "the broker rejected {partition} ({error}); mend that and plan again"
+                )
             }
             Self::Fenced => f.write_str("verification has begun, so nothing more is sent"),
         }

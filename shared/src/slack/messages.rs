@@ -47,9 +47,14 @@ pub fn approval(plan: &Plan, approval: &Approval, link: &str) -> Value {
         plan.replayed(),
         plan.skipped()
     )];
-    lines.extend(plan.warnings.iter().map(|w| format!("⚠ {}", escape(&w.to_string()))));
+    lines.extend(
+        plan.warnings
+            .iter()
+            .map(|w| format!("⚠ {}", escape(&w.to_string()))),
+    );
     let offset = |c: &Option<crate::domain::offset::CommittedOffset>| {
-        c.as_ref().map_or("no commit".to_owned(), |c| c.offset.to_string())
+        c.as_ref()
+            .map_or("no commit".to_owned(), |c| c.offset.to_string())
     };
     lines.extend(plan.moves.iter().take(SHOWN).map(|m| {
         format!(
@@ -67,7 +72,10 @@ pub fn approval(plan: &Plan, approval: &Approval, link: &str) -> Value {
             escape(&plan.reason)
         ));
     }
-    lines.push(format!("Decide before {}: <{link}|read the plan>", approval.approve_by));
+    lines.push(format!(
+        "Decide before {}: <{link}|read the plan>",
+        approval.approve_by
+    ));
     message(&text, &lines)
 }
 
@@ -83,7 +91,9 @@ pub fn result(audit: &Audit) -> Value {
     let mut lines = vec![escape(&audit.message)];
     if audit.refusals.len() > 1 {
         let reasons = audit.refusals.iter().take(SHOWN);
-        lines = reasons.map(|r| format!("• {}", escape(&r.to_string()))).collect();
+        lines = reasons
+            .map(|r| format!("• {}", escape(&r.to_string())))
+            .collect();
         lines.extend(more(audit.refusals.len()));
     }
     lines.push(format!("Execution {}", escape(&audit.execution)));
