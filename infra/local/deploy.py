@@ -51,13 +51,13 @@ TemplateLoader.add_multi_constructor("!", short_tag)
 def zipped(files):
     """A zip of (name, mode, bytes) that is the same for the same files, whenever it is made."""
     buffer = io.BytesIO()
-    # Level 1: a debug binary is large, and the emulator unpacks it at once.
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+    # Not compressed: a debug binary is large, and the emulator unpacks it at once.
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name, mode, data in files:
             entry = zipfile.ZipInfo(name)
             entry.external_attr = mode << 16
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, data, compresslevel=1)
+            entry.compress_type = zipfile.ZIP_STORED
+            archive.writestr(entry, data)
     return buffer.getvalue()
 
 
