@@ -31,6 +31,7 @@ enum Answer {
     Verify(verify::Verified),
 }
 
+/// The steps are boxed: each is a deep future, and their types together would be too deep for the compiler.
 async fn handle(env: &Env, received: LambdaEvent<Value>) -> Result<Answer, error::Error> {
     env.allow(&received.payload)?;
     let read = async |cluster: &str| env.reader(cluster, Role::Read).await;
@@ -42,16 +43,22 @@ async fn handle(env: &Env, received: LambdaEvent<Value>) -> Result<Answer, error
             execution,
             started_at,
             input,
-        } => Answer::Plan(plan::run(config, store, &execution, started_at, &input, read).await?),
+        } => {
+            let planned = plan::run(config, store, &execution, started_at, &input, read);
+            Answer::Plan(Box::pin(planned).await?)
+        }
         RewindStep::Observe(step) => {
-            Answer::Observe(observe::run(config, store, &step, read).await?)
+            Answer::Observe(Box::pin(observe::run(config, store, &step, read)).await?)
         }
         RewindStep::Apply(step) => {
             let left = time_left(&received.context);
             let on = env.apply_enabled;
-            Answer::Apply(apply::run(config, store, &step, left, on, read_to_apply, write).await?)
+            let applied = apply::run(config, store, &step, left, on, read_to_apply, write);
+            Answer::Apply(Box::pin(applied).await?)
         }
-        RewindStep::Verify(step) => Answer::Verify(verify::run(store, &step, read).await?),
+        RewindStep::Verify(step) => {
+            Answer::Verify(Box::pin(verify::run(store, &step, read)).await?)
+        }
     })
 }
 

@@ -11,6 +11,7 @@ pub mod client;
 mod error;
 pub mod functions;
 pub mod kafka;
+pub mod operator;
 pub mod preflight;
 pub mod run;
 pub mod slack;

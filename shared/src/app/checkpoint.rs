@@ -87,7 +87,11 @@ where
             continue;
         }
         asked = true;
-        match cluster_run(config, store, cluster, event, scheduled, &connect).await {
+        match Box::pin(cluster_run(
+            config, store, cluster, event, scheduled, &connect,
+        ))
+        .await
+        {
             Ok(of_cluster) => results.extend(of_cluster),
             Err(error) => results.push(GroupResult::Failed {
                 cluster: cluster.to_owned(),
@@ -167,7 +171,7 @@ where
                     group: Some(group),
                 };
             };
-            let done = one(store, reader, cluster_id, &resolved, &group, scheduled).await;
+            let done = Box::pin(one(store, reader, cluster_id, &resolved, &group, scheduled)).await;
             let now = Timestamp::now();
             let told = match &done {
                 Ok(Some(made)) => Ok(&made.id),
