@@ -7,6 +7,7 @@ use lambda_runtime::Diagnostic;
 use crate::env::EnvError;
 use crate::executions::ExecutionsError;
 use crate::kafka::{self, KafkaError};
+use crate::page::DeliverError;
 use crate::secrets::SecretsError;
 use crate::slack::SlackError;
 use crate::store::{self, StoreError};
@@ -83,6 +84,15 @@ pub enum Error {
     /// Something that cannot be, was.
     #[error("{0}")]
     Broken(String),
+}
+
+impl From<DeliverError> for Error {
+    fn from(error: DeliverError) -> Self {
+        match error {
+            DeliverError::Store(error) => Self::Store(error),
+            DeliverError::Executions(error) => Self::Executions(error),
+        }
+    }
 }
 
 impl Error {

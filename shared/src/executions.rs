@@ -10,7 +10,7 @@ use aws_sdk_sfn::types::ExecutionStatus;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::errors::chain;
+use crate::error::chain;
 use crate::store::{ErrorClass, TaskToken};
 
 /// Step Functions. Cheap to clone.

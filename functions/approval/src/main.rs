@@ -1,11 +1,12 @@
 //! The steps of a recovery that deal with people, and the page on which they decide.
 
+use jiff::Timestamp;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use offset_guard::app::{approval, report, sweep};
 use offset_guard::env::{self, Env, event};
 use offset_guard::error;
 use offset_guard::executions::Executions;
-use offset_guard::page::{self, PageDeps};
+use offset_guard::page::{self, FormKey, PageDeps};
 use offset_guard::slack::Slack;
 use offset_guard::wire::ApprovalStep;
 use serde_json::{Value, json};
@@ -17,10 +18,16 @@ async fn main() -> Result<(), Error> {
     let public_url = env::url("OFFSET_GUARD_PUBLIC_URL")?;
     let executions = env.executions();
     if let Some(key) = env::optional("OFFSET_GUARD_FORM_KEY_SECRET") {
-        let deps = PageDeps::new(env.store.clone(), executions, env.secrets, key, public_url);
-        let deps = &deps;
+        let (env, executions, public_url, key) = (&env, &executions, &public_url, &key);
         return lambda_runtime::run(service_fn(move |received: LambdaEvent<_>| async move {
-            Ok::<_, error::Error>(page::handle(received.payload, deps).await)
+            let deps = PageDeps {
+                store: env.store.clone(),
+                executions: executions.clone(),
+                form_key: form_key(env, key).await?,
+                public_url: public_url.clone(),
+                now: Timestamp::now,
+            };
+            Ok::<_, error::Error>(page::handle(received.payload, &deps).await)
         }))
         .await;
     }
@@ -69,6 +76,15 @@ async fn task(
             json!(sweep::run(store, executions, &machine, &slack, execution.as_deref()).await?)
         }
     })
+}
+
+/// The key that signs forms, and the one before it: a rotation must not spoil the forms that are open.
+async fn form_key(env: &Env, arn: &str) -> Result<FormKey, error::Error> {
+    let current = env.secrets.get(arn).await?;
+    let previous = env.secrets.previous(arn).await?;
+    let previous = previous.as_ref().map(|secret| secret.expose().as_bytes());
+    FormKey::new(current.expose().as_bytes(), previous)
+        .map_err(|error| error::Error::Broken(error.to_string()))
 }
 
 /// The webhook's URL. That it cannot be read must not keep a report from being written.

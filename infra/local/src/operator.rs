@@ -114,9 +114,9 @@ impl Operator {
             .behavior_version(BehaviorVersion::latest())
             .region(Region::new(value("AWS_REGION")))
             .endpoint_url(stack.aws_endpoint())
-            .credentials_provider(aws_credential_types::provider::SharedCredentialsProvider::new(
-                credentials,
-            ))
+            .credentials_provider(
+                aws_credential_types::provider::SharedCredentialsProvider::new(credentials),
+            )
             .http_client(aws_smithy_http_client::Builder::new().build_http())
             .sleep_impl(aws_smithy_async::rt::sleep::SharedAsyncSleep::new(
                 aws_smithy_async::rt::sleep::TokioSleep::new(),
@@ -145,7 +145,12 @@ impl Operator {
     ///
     /// # Errors
     /// If it cannot be invoked. A function that fails is an answer.
-    pub async fn invoke(&self, stack: &Stack, function: Function, event: &Value) -> Result<Invoked> {
+    pub async fn invoke(
+        &self,
+        stack: &Stack,
+        function: Function,
+        event: &Value,
+    ) -> Result<Invoked> {
         let name = stack.output(function.output())?;
         let url = format!("{}/2015-03-31/functions/{name}/invocations", self.endpoint);
         let doing = || format!("invoke {name}");
@@ -321,7 +326,9 @@ impl Execution {
             status: found.status().as_str().to_owned(),
             error: found.error().map(str::to_owned),
             cause: found.cause().map(str::to_owned),
-            output: output.and_then(std::result::Result::ok).unwrap_or(Value::Null),
+            output: output
+                .and_then(std::result::Result::ok)
+                .unwrap_or(Value::Null),
         }))
     }
 

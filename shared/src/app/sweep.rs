@@ -8,7 +8,7 @@ use crate::domain::approval::ApprovalStatus;
 use crate::domain::plan::PlanId;
 use crate::error::{Error, chain};
 use crate::executions::{Executions, Status};
-use crate::page::deliver;
+use crate::page::{Delivery, deliver};
 use crate::slack::{Slack, messages};
 use crate::store::Store;
 use crate::wire::Reconcile;
@@ -145,8 +145,10 @@ async fn redeliver(
         ApprovalStatus::Approved | ApprovalStatus::Rejected
     );
     if decided && approval.delivered_at.is_none() {
-        deliver(store, executions, &link, &approval, Timestamp::now()).await?;
-        swept.delivered += 1;
+        let delivery = deliver(store, executions, &link, &approval, Timestamp::now()).await?;
+        if delivery == Delivery::Delivered {
+            swept.delivered += 1;
+        }
     }
     Ok(())
 }

@@ -99,6 +99,20 @@ pub enum PartitionOutcome {
     },
 }
 
+impl fmt::Display for PartitionOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Applied => f.write_str("applied"),
+            Self::NotApplied => f.write_str("not applied"),
+            Self::AppliedThenMoved { now: Some(now) } => {
+                write!(f, "applied, and moved on to {now} since")
+            }
+            Self::AppliedThenMoved { now: None } => f.write_str("applied, and removed since"),
+            Self::Unknown { seen } => write!(f, "unknown ({seen})"),
+        }
+    }
+}
+
 /// What became of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]

@@ -25,7 +25,7 @@ use url::Url;
 
 use crate::domain::approval::{Approval, Decision};
 use crate::domain::plan::PlanResult;
-use crate::errors::chain;
+use crate::error::chain;
 use crate::executions::Executions;
 use crate::store::{Decided, LinkHash, Store};
 use case::Case;

@@ -4,7 +4,7 @@ use super::form::NotAForm;
 use super::http::Response;
 use super::token::BadToken;
 use super::view;
-use crate::errors::chain;
+use crate::error::chain;
 use crate::store::StoreError;
 
 /// After how many seconds a client may try again.

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::domain::approval::Approval;
 use crate::domain::audit::{Audit, AuditStatus};
+use crate::domain::offset::CommittedOffset;
 use crate::domain::plan::Plan;
 
 /// How many moves or reasons a message names.
@@ -26,6 +27,12 @@ fn message(text: &str, lines: &[String]) -> Value {
             "text": {"type": "mrkdwn", "text": format!("*{text}*\n{}", lines.join("\n"))},
         }],
     })
+}
+
+fn offset(committed: &Option<CommittedOffset>) -> String {
+    committed
+        .as_ref()
+        .map_or("no commit".to_owned(), |c| c.offset.to_string())
 }
 
 fn more(all: usize) -> Option<String> {
@@ -96,6 +103,19 @@ pub fn result(audit: &Audit) -> Value {
             .collect();
         lines.extend(more(audit.refusals.len()));
     }
+    lines.extend(audit.partitions.iter().take(SHOWN).map(|p| {
+        let outcome = p
+            .outcome
+            .as_ref()
+            .map_or(String::new(), |o| format!(": {o}"));
+        format!(
+            "• {}: {} → {}{outcome}",
+            escape(&p.partition.to_string()),
+            offset(&p.from),
+            offset(&p.to)
+        )
+    }));
+    lines.extend(more(audit.partitions.len()));
     lines.push(format!("Execution {}", escape(&audit.execution)));
     message(&text, &lines)
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use clap::Parser;
 use offset_guard_local::client::{Protocol, Record};
 use offset_guard_local::kafka::{ConsoleConsumer, Version};
-use offset_guard_local::operator::{Ended, Execution, Function, Invoked, Operator, link_in, text_of};
+use offset_guard_local::operator::{
+    Ended, Execution, Function, Invoked, Operator, link_in, text_of,
+};
 use offset_guard_local::stack::{BOOTSTRAP, CLUSTER_ID, Stack, StackOptions};
 use offset_guard_local::{Error, Result, run};
 use serde_json::{Value, json};
@@ -126,7 +128,9 @@ impl Scene<'_> {
         let before_first = now();
         self.checkpoint().await?;
 
-        title("3. A bad release goes out: it reads 12 more records and commits them; the hourly checkpoint follows");
+        title(
+            "3. A bad release goes out: it reads 12 more records and commits them; the hourly checkpoint follows",
+        );
         let before_release = now();
         client.produce(TOPIC, &records(1, 31, 12)).await?;
         self.consume(12).await?;
@@ -140,7 +144,10 @@ impl Scene<'_> {
                 "reason": "the release wrote garbage downstream", "requested_by": "demo",
             })
         };
-        let dry_run = self.operator.request(request(&before_release, true)).await?;
+        let dry_run = self
+            .operator
+            .request(request(&before_release, true))
+            .await?;
         self.expect(&dry_run, "DRY_RUN").await?;
         self.describe().await?;
 
@@ -151,12 +158,18 @@ impl Scene<'_> {
         title("6. A rewind with a consumer still running is refused");
         let consumer = self.stack.cli()?.console_consumer(&self.consumer())?;
         self.until_member().await?;
-        let refused = self.operator.request(request(&before_release, false)).await?;
+        let refused = self
+            .operator
+            .request(request(&before_release, false))
+            .await?;
         self.expect(&refused, "REFUSED").await?;
         consumer.stop().await?;
 
         title("7. The consumer is stopped, and the rewind is asked for again");
-        let rewind = self.operator.request(request(&before_release, false)).await?;
+        let rewind = self
+            .operator
+            .request(request(&before_release, false))
+            .await?;
         let link = rewind.link(&self.stack, GROUP, PATIENCE).await?;
         self.tell(|text| link_in(text).is_some())?;
         self.approve(&rewind, &link).await?;
@@ -167,7 +180,9 @@ impl Scene<'_> {
 
         title("9. The mended release starts, and reads what the bad one had read");
         let read = self.consume(12).await?;
-        say(&format!("It read exactly {read} records: offsets 31 to 42 of {TOPIC}-1."));
+        say(&format!(
+            "It read exactly {read} records: offsets 31 to 42 of {TOPIC}-1."
+        ));
         Ok(())
     }
 
@@ -179,7 +194,9 @@ impl Scene<'_> {
         consumer.timeout = Some(Duration::from_secs(3));
         let mut process = self.stack.cli()?.console_consumer(&consumer)?;
         let read = process.until_ended(PATIENCE).await?.len();
-        say(&format!("A consumer read {read} records, committed and ended."));
+        say(&format!(
+            "A consumer read {read} records, committed and ended."
+        ));
         if u64::try_from(read).ok() != Some(count) {
             return Err(Error::Unexpected {
                 from: "the consumer".to_owned(),
@@ -192,7 +209,9 @@ impl Scene<'_> {
     fn consumer(&self) -> ConsoleConsumer {
         let mut consumer = ConsoleConsumer::new(GROUP, TOPIC);
         let protocol = self.args.protocol.name().to_owned();
-        consumer.properties.insert("group.protocol".to_owned(), protocol);
+        consumer
+            .properties
+            .insert("group.protocol".to_owned(), protocol);
         consumer
     }
 
@@ -214,7 +233,10 @@ impl Scene<'_> {
     /// What `kafka-consumer-groups --describe` says.
     async fn describe(&self) -> Result<()> {
         let number = |value: Option<i64>| value.map_or("-".to_owned(), |value| value.to_string());
-        say(&format!("  {:<12} {:>9} {:>14} {:>14} {:>5}", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"));
+        say(&format!(
+            "  {:<12} {:>9} {:>14} {:>14} {:>5}",
+            "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"
+        ));
         for row in self.stack.cli()?.describe_group(GROUP).await? {
             say(&format!(
                 "  {:<12} {:>9} {:>14} {:>14} {:>5}",
@@ -230,7 +252,11 @@ impl Scene<'_> {
 
     async fn checkpoint(&self) -> Result<()> {
         let event = json!({ "scheduled_time": now() });
-        match self.operator.invoke(&self.stack, Function::Checkpoint, &event).await? {
+        match self
+            .operator
+            .invoke(&self.stack, Function::Checkpoint, &event)
+            .await?
+        {
             Invoked::Returned(stored) => {
                 for one in stored.as_array().into_iter().flatten() {
                     say(&format!(
@@ -264,22 +290,38 @@ impl Scene<'_> {
     /// Waits for the end of an execution, shows what people were told, and holds it to `code`.
     async fn expect(&self, execution: &Execution, code: &str) -> Result<()> {
         let ended: Ended = execution.end().await?;
-        let name = execution.arn.rsplit(':').next().unwrap_or_default().to_owned();
+        let name = execution
+            .arn
+            .rsplit(':')
+            .next()
+            .unwrap_or_default()
+            .to_owned();
         self.tell(|text| text.contains(&name))?;
-        say(&format!("The execution ended {} with {}.", ended.status, ended.code()));
+        say(&format!(
+            "The execution ended {} with {}.",
+            ended.status,
+            ended.code()
+        ));
         if ended.code() == code {
             return Ok(());
         }
         Err(Error::Unexpected {
             from: "the execution".to_owned(),
-            answer: format!("{} ({})", ended.code(), ended.cause.as_deref().unwrap_or_default()),
+            answer: format!(
+                "{} ({})",
+                ended.code(),
+                ended.cause.as_deref().unwrap_or_default()
+            ),
         })
     }
 
     /// Shows the last message in Slack that `is_it`.
     fn tell(&self, is_it: impl Fn(&str) -> bool) -> Result<()> {
         let messages = self.stack.slack().messages()?;
-        let last = messages.iter().map(|message: &Value| text_of(message)).rfind(|text| is_it(text));
+        let last = messages
+            .iter()
+            .map(|message: &Value| text_of(message))
+            .rfind(|text| is_it(text));
         for line in last.unwrap_or_default().lines() {
             say(&format!("  │ {}", plain(line)));
         }
@@ -289,7 +331,10 @@ impl Scene<'_> {
 
 /// Slack's markup as a terminal shows it.
 fn plain(line: &str) -> String {
-    line.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").replace('*', "")
+    line.replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&amp;", "&")
+        .replace('*', "")
 }
 
 fn records(partition: i32, first: usize, count: usize) -> Vec<Record> {
