@@ -4,11 +4,13 @@ use std::error::Error as StdError;
 
 use lambda_runtime::Diagnostic;
 
+use crate::env::EnvError;
 use crate::executions::ExecutionsError;
-use crate::kafka::KafkaError;
+use crate::kafka::{self, KafkaError};
+use crate::page::DeliverError;
 use crate::secrets::SecretsError;
 use crate::slack::SlackError;
-use crate::store::StoreError;
+use crate::store::{self, StoreError};
 
 /// What can be done about an error. The state machine's `Retry` and `Catch` name these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,9 +78,21 @@ pub enum Error {
         /// What is needed.
         needed_seconds: u64,
     },
+    /// The function's own environment.
+    #[error("the function is not set up")]
+    Env(#[from] EnvError),
     /// Something that cannot be, was.
     #[error("{0}")]
     Broken(String),
+}
+
+impl From<DeliverError> for Error {
+    fn from(error: DeliverError) -> Self {
+        match error {
+            DeliverError::Store(error) => Self::Store(error),
+            DeliverError::Executions(error) => Self::Executions(error),
+        }
+    }
 }
 
 impl Error {
@@ -86,14 +100,30 @@ impl Error {
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Kafka(error) => error.class(),
-            Self::Store(error) => error.class(),
-            Self::Executions(error) => error.class(),
+            Self::Kafka(error) => match error.class() {
+                kafka::ErrorClass::Transient
+                | kafka::ErrorClass::ElementTransient
+                | kafka::ErrorClass::NewHandleNeeded => ErrorClass::Transient,
+                kafka::ErrorClass::NotAuthorised
+                | kafka::ErrorClass::Invalid
+                | kafka::ErrorClass::Other => ErrorClass::Internal,
+            },
+            Self::Store(error) => of_store(error.class),
+            Self::Executions(error) => of_store(error.class),
             Self::Slack(_) | Self::OutOfTime { .. } => ErrorClass::Transient,
             Self::Secrets(error) => error.class(),
             Self::InvalidEvent(_) => ErrorClass::InvalidRequest,
-            Self::CheckpointsMissing(_) | Self::Broken(_) => ErrorClass::Internal,
+            Self::CheckpointsMissing(_) | Self::Env(_) | Self::Broken(_) => ErrorClass::Internal,
         }
+    }
+}
+
+/// What the AWS adapters call it.
+fn of_store(class: store::ErrorClass) -> ErrorClass {
+    match class {
+        store::ErrorClass::Transient => ErrorClass::Transient,
+        store::ErrorClass::Conflict => ErrorClass::Conflict,
+        store::ErrorClass::Internal => ErrorClass::Internal,
     }
 }
 

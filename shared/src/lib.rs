@@ -1,7 +1,24 @@
-//! The core of Offset Guard: the rules ([`domain`]), the use cases and the adapters that its functions share.
+//! The core of Offset Guard: the rules, the use cases and the adapters that its functions share.
+//!
+//! - [`domain`]: the rules. Pure; it decides.
+//! - [`app`]: the use cases. Each reads, lets the domain decide, and does what it decided.
+//! - [`ports`]: what the use cases need of Kafka; [`kafka`] is the adapter.
+//! - [`store`], [`executions`], [`secrets`], [`slack`]: adapters to AWS and to Slack.
+//! - [`page`]: the approval page.
+//! - [`wire`]: what crosses the border; [`config`], [`connect`] and [`env`]: what a process is given.
+//! - [`error`]: the world failed.
 
+pub mod app;
 pub mod config;
+pub mod connect;
 pub mod domain;
+pub mod env;
+pub mod error;
+pub mod executions;
 pub mod kafka;
+pub mod page;
 pub mod ports;
+pub mod secrets;
+pub mod slack;
 pub mod store;
+pub mod wire;

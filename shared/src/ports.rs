@@ -13,7 +13,7 @@ use crate::domain::recovery::AlterAnswer;
 use crate::kafka::KafkaError;
 
 /// Reads groups and logs. Nothing it does can change an offset.
-pub trait GroupReader: Sync {
+pub trait ReadGroups: Sync {
     /// The id of the cluster that answers.
     fn cluster_id(&self) -> impl Future<Output = Result<ClusterId, KafkaError>> + Send;
 
@@ -53,7 +53,7 @@ pub trait GroupReader: Sync {
 }
 
 /// Changes offsets, and takes nothing but what an [`crate::domain::approval::ApprovedPlan`] made.
-pub trait GroupWriter: Sync {
+pub trait AlterGroups: Sync + Sized {
     /// Sends one request and says what the broker answered for every partition of it.
     ///
     /// It never retries: whether another try is safe is not for a transport to say.
@@ -62,4 +62,7 @@ pub trait GroupWriter: Sync {
         request: &AlterRequest,
         timeout: Duration,
     ) -> impl Future<Output = BTreeMap<TopicPartition, AlterAnswer>> + Send;
+
+    /// Ends the connection; when this returns, nothing that was not sent can be sent any more.
+    fn close(self) -> impl Future<Output = ()> + Send;
 }

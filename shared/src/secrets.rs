@@ -14,10 +14,15 @@ use crate::error::ErrorClass;
 const KEPT: Duration = Duration::from_secs(300);
 
 /// A secret value. It shows itself to nobody who does not ask by name.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
+    /// Takes a value.
+    pub fn new(value: impl Into<String>) -> Self {
+        Self(value.into())
+    }
+
     /// The value.
     #[must_use]
     pub fn expose(&self) -> &str {
@@ -59,8 +64,26 @@ impl SecretsError {
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Unreadable { transient: true, .. } => ErrorClass::Transient,
+            Self::Unreadable {
+                transient: true, ..
+            } => ErrorClass::Transient,
             Self::Unreadable { .. } | Self::Unusable { .. } => ErrorClass::Internal,
+        }
+    }
+}
+
+/// A version of a secret, by the label that a rotation moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Stage {
+    Current,
+    Previous,
+}
+
+impl Stage {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Current => "AWSCURRENT",
+            Self::Previous => "AWSPREVIOUS",
         }
     }
 }
@@ -69,7 +92,7 @@ impl SecretsError {
 #[derive(Debug)]
 pub struct Secrets {
     client: Client,
-    kept: Mutex<HashMap<String, (Instant, Secret)>>,
+    kept: Mutex<HashMap<(String, Stage), (Instant, Option<Secret>)>>,
 }
 
 impl Secrets {
@@ -87,31 +110,48 @@ impl Secrets {
     /// # Errors
     /// There is none to be had.
     pub async fn get(&self, arn: &str) -> Result<Secret, SecretsError> {
+        let value = self.read(arn, Stage::Current).await?;
+        value.ok_or_else(|| SecretsError::Unusable {
+            arn: arn.to_owned(),
+            problem: "it holds no text".to_owned(),
+        })
+    }
+
+    /// The value that the current one replaced, where there was one.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub async fn previous(&self, arn: &str) -> Result<Option<Secret>, SecretsError> {
+        self.read(arn, Stage::Previous).await
+    }
+
+    async fn read(&self, arn: &str, stage: Stage) -> Result<Option<Secret>, SecretsError> {
         // Held across the call: two callers need not ask twice.
         let mut kept = self.kept.lock().await;
-        if let Some((read_at, secret)) = kept.get(arn)
+        let key = (arn.to_owned(), stage);
+        if let Some((read_at, secret)) = kept.get(&key)
             && read_at.elapsed() < KEPT
         {
             return Ok(secret.clone());
         }
-        let answer = self.client.get_secret_value().secret_id(arn).send().await;
-        let value = answer.map_err(|error| SecretsError::Unreadable {
-            arn: arn.to_owned(),
-            transient: !matches!(error, SdkError::ServiceError(_)),
-            code: error
-                .as_service_error()
-                .and_then(|error| error.meta().code())
-                .unwrap_or("no answer")
-                .to_owned(),
-        })?;
-        let Some(text) = value.secret_string else {
-            return Err(SecretsError::Unusable {
-                arn: arn.to_owned(),
-                problem: "it holds no text".to_owned(),
-            });
+        let call = self.client.get_secret_value().secret_id(arn);
+        let secret = match call.version_stage(stage.name()).send().await {
+            Ok(value) => value.secret_string.map(Secret),
+            Err(error) => {
+                let service = error.as_service_error();
+                let code = service.and_then(|error| error.meta().code());
+                if stage == Stage::Previous && code == Some("ResourceNotFoundException") {
+                    None
+                } else {
+                    return Err(SecretsError::Unreadable {
+                        arn: arn.to_owned(),
+                        transient: !matches!(error, SdkError::ServiceError(_)),
+                        code: code.unwrap_or("no answer").to_owned(),
+                    });
+                }
+            }
         };
-        let secret = Secret(text);
-        kept.insert(arn.to_owned(), (Instant::now(), secret.clone()));
+        kept.insert(key, (Instant::now(), secret.clone()));
         Ok(secret)
     }
 }

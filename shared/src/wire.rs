@@ -91,10 +91,28 @@ pub use crate::store::TaskToken;
 pub struct ReportState {
     /// What the plan step answered.
     pub plan: Option<PlanAnswer>,
-    /// The caught error of a step.
+    /// The caught error of the plan, approval or admission step.
     pub error: Option<StepError>,
+    /// That of the wait for Empty.
+    pub observe_error: Option<StepError>,
+    /// That of Apply.
+    pub apply_error: Option<StepError>,
+    /// That of Verify.
+    pub verify_error: Option<StepError>,
     /// Set in an execution that ends another one's recovery.
     pub reconcile: Option<Reconcile>,
+}
+
+impl ReportState {
+    /// The error that says most about how the execution came to its end: the latest.
+    #[must_use]
+    pub fn last_error(&self) -> Option<&StepError> {
+        self.verify_error
+            .as_ref()
+            .or(self.apply_error.as_ref())
+            .or(self.observe_error.as_ref())
+            .or(self.error.as_ref())
+    }
 }
 
 /// The error that a `Catch` put into the state.
@@ -303,7 +321,10 @@ fn target(written: &WrittenRequest, wrong: &mut Vec<Refusal>) -> Option<ResetSpe
         found.push(Some(ResetSpec::Undo(PlanId(plan.clone()))));
     }
     if found.len() != 1 {
-        let problem = format!("{} targets are given; give exactly one of {TARGETS}", found.len());
+        let problem = format!(
+            "{} targets are given; give exactly one of {TARGETS}",
+            found.len()
+        );
         wrong.push(invalid("request", problem));
         return None;
     }
@@ -324,11 +345,17 @@ fn to_offsets(offsets: &[OffsetOf], wrong: &mut Vec<Refusal>) -> Option<ResetSpe
             let problem = format!("{partition}: {offset} is no offset; write 0 or more");
             wrong.push(invalid("to_offsets", problem));
         } else if targets.insert(partition.clone(), *offset).is_some() {
-            wrong.push(invalid("to_offsets", format!("{partition} stands there twice")));
+            wrong.push(invalid(
+                "to_offsets",
+                format!("{partition} stands there twice"),
+            ));
         }
     }
     if targets.is_empty() && wrong.len() == before {
-        wrong.push(invalid("to_offsets", "name at least one topic, partition and offset"));
+        wrong.push(invalid(
+            "to_offsets",
+            "name at least one topic, partition and offset",
+        ));
     }
     Some(ResetSpec::ToOffsets(targets)).filter(|_| wrong.len() == before)
 }
@@ -339,7 +366,10 @@ fn selection(topics: Option<&[String]>, wrong: &mut Vec<Refusal>) -> Selection {
         return Selection::All;
     };
     if topics.is_empty() {
-        wrong.push(invalid("topics", "name at least one topic, or leave it out for all"));
+        wrong.push(invalid(
+            "topics",
+            "name at least one topic, or leave it out for all",
+        ));
     }
     let mut selected: BTreeMap<String, Option<Vec<i32>>> = BTreeMap::new();
     for written in topics {
@@ -350,7 +380,8 @@ fn selection(topics: Option<&[String]>, wrong: &mut Vec<Refusal>) -> Selection {
                 match list {
                     Ok(list) => (topic, Some(list)),
                     Err(_) => {
-                        let problem = format!("{written:?} is no topic; write orders or orders:0,3");
+                        let problem =
+                            format!("{written:?} is no topic; write orders or orders:0,3");
                         wrong.push(invalid("topics", problem));
                         continue;
                     }
@@ -396,7 +427,10 @@ mod tests {
     fn a_time_without_a_zone_is_answered_with_how_to_write_it() {
         let faults = faults(json!({"group": "g", "rewind_before": "2026-11-30T10:00:00"}));
         assert_eq!(faults.len(), 1);
-        assert!(faults[0].contains("write 2026-11-30T10:00:00Z"), "{faults:?}");
+        assert!(
+            faults[0].contains("write 2026-11-30T10:00:00Z"),
+            "{faults:?}"
+        );
     }
 
     #[test]
@@ -432,7 +466,10 @@ mod tests {
             "group": "g", "shift_by": -1, "topics": ["a", "b:0,3", "b:4", "a:1"],
         });
         let parsed = parse_request(&request, Some("main")).unwrap();
-        let wanted = [("a".to_owned(), None), ("b".to_owned(), Some(vec![0, 3, 4]))];
+        let wanted = [
+            ("a".to_owned(), None),
+            ("b".to_owned(), Some(vec![0, 3, 4])),
+        ];
         assert_eq!(parsed.selection, Selection::Only(wanted.into()));
     }
 }

@@ -9,12 +9,13 @@ use serde::Serialize;
 use super::observe_stable;
 use crate::config::Config;
 use crate::domain::approval::{ApprovedPlan, Evidence, authorize};
+use crate::domain::offset::TopicPartition;
 use crate::domain::plan::{Plan, PlanId, PlanResult};
 use crate::domain::recovery::{AlterAnswer, Recovery};
 use crate::domain::refusal::Refusal;
 use crate::error::Error;
 use crate::kafka::alter_size;
-use crate::ports::{GroupReader, GroupWriter};
+use crate::ports::{AlterGroups, ReadGroups};
 use crate::store::Store;
 use crate::wire::PlanStep;
 
@@ -47,7 +48,9 @@ pub async fn load(store: &Store, id: &PlanId) -> Result<(Plan, Recovery), Error>
     let recovery = store.recovery(id).await?;
     match (record.map(|record| record.result), recovery) {
         (Some(PlanResult::Ready(plan)), Some(recovery)) => Ok((plan, recovery)),
-        _ => Err(Error::Broken(format!("plan {id} or its recovery is not on record"))),
+        _ => Err(Error::Broken(format!(
+            "plan {id} or its recovery is not on record"
+        ))),
     }
 }
 
@@ -65,8 +68,8 @@ pub async fn run<R, W, CR, CW>(
     connect_writer: CW,
 ) -> Result<Applied, Error>
 where
-    R: GroupReader,
-    W: GroupWriter,
+    R: ReadGroups,
+    W: AlterGroups,
     CR: AsyncFn(&str) -> Result<R, Error>,
     CW: AsyncFn(&str) -> Result<W, Error>,
 {
@@ -80,33 +83,37 @@ where
     let left = SignedDuration::try_from(left).unwrap_or(SignedDuration::from_secs(60));
     let apply_until = Timestamp::now() + left;
     if !store.begin_apply(&step.plan_id, apply_until).await? {
-        return refuse(store, &step.plan_id, vec![Refusal::Fenced]).await;
+        return refuse(store, &step.plan_id, apply_until, vec![Refusal::Fenced]).await;
     }
     let reader = connect_reader(&plan.cluster).await?;
     let approved = match open_door(config, store, step, &plan, &reader, default_switch).await? {
         Ok(approved) => approved,
-        Err(refusals) => return refuse(store, &step.plan_id, refusals).await,
+        Err(refusals) => return refuse(store, &step.plan_id, apply_until, refusals).await,
     };
-    let stored = store.keep_pre_image(&step.plan_id, approved.pre_image()).await?;
+    let stored = store
+        .keep_pre_image(&step.plan_id, approved.pre_image())
+        .await?;
     if stored != *approved.pre_image() {
         // Another try of this very recovery was faster and saw something else.
         let refusal = Refusal::NotApproved {
             found: "another try of this recovery is under way".to_owned(),
         };
-        return refuse(store, &step.plan_id, vec![refusal]).await;
+        return refuse(store, &step.plan_id, apply_until, vec![refusal]).await;
     }
     let writer = connect_writer(&plan.cluster).await?;
-    let applied = send(store, step, &approved, &writer, apply_until, default_switch).await?;
+    let applied = send(store, step, &approved, &writer, apply_until, default_switch).await;
     // The handle goes before anything else is said: an unsent request can leave for as long as it lives.
-    drop(writer);
+    writer.close().await;
+    let applied = applied?;
     if applied.unknown == 0 {
-        store.end_apply(&step.plan_id, Timestamp::now()).await?;
+        let now = Timestamp::now();
+        store.end_apply(&step.plan_id, apply_until, now).await?;
     }
     Ok(applied)
 }
 
 /// Reads everything again and asks the rules.
-async fn open_door<R: GroupReader>(
+async fn open_door<R: ReadGroups>(
     config: &Config,
     store: &Store,
     step: &PlanStep,
@@ -116,7 +123,10 @@ async fn open_door<R: GroupReader>(
 ) -> Result<Result<ApprovedPlan, Vec<Refusal>>, Error> {
     let partitions = plan.moves.iter().map(|m| m.partition.clone()).collect();
     let seen = observe_stable(reader, &plan.group, &partitions).await?;
-    let approval = store.approval_of(&plan.id).await?.map(|(_, approval)| approval);
+    let approval = store
+        .approval_of(&plan.id)
+        .await?
+        .map(|(_, approval)| approval);
     let recovery = load(store, &plan.id).await?.1;
     let claim = store.claim(&plan.cluster_id, &plan.group).await?;
     let pre_image = store.pre_image(&plan.id).await?;
@@ -140,7 +150,7 @@ async fn open_door<R: GroupReader>(
 }
 
 /// Sends the requests one at a time and stops at the first that is not accepted whole.
-async fn send<W: GroupWriter>(
+async fn send<W: AlterGroups>(
     store: &Store,
     step: &PlanStep,
     approved: &ApprovedPlan,
@@ -148,7 +158,7 @@ async fn send<W: GroupWriter>(
     apply_until: Timestamp,
     default_switch: bool,
 ) -> Result<Applied, Error> {
-    let attempt = ulid::Ulid::new().to_string();
+    let attempt = ulid::Ulid::generate().to_string();
     let mut applied = Applied::default();
     let requests = approved.requests(alter_size::LIMIT, alter_size::estimate);
     for (index, request) in requests.iter().enumerate() {
@@ -168,7 +178,10 @@ async fn send<W: GroupWriter>(
         if !rejected.is_empty() {
             store.note_refusals(&step.plan_id, &rejected).await?;
         }
-        if answers.iter().any(|(_, answer)| *answer != AlterAnswer::Accepted) {
+        if answers
+            .iter()
+            .any(|(_, answer)| *answer != AlterAnswer::Accepted)
+        {
             break;
         }
     }
@@ -192,35 +205,39 @@ async fn stop(
     })
 }
 
-fn count(
-    applied: &mut Applied,
-    answers: &BTreeMap<crate::domain::offset::TopicPartition, AlterAnswer>,
-) {
+fn count(applied: &mut Applied, answers: &BTreeMap<TopicPartition, AlterAnswer>) {
     for answer in answers.values() {
         match answer {
             AlterAnswer::Accepted => applied.accepted += 1,
-            AlterAnswer::Rejected(_) => applied.rejected += 1,
+            AlterAnswer::Rejected(_) | AlterAnswer::GroupActive(_) => applied.rejected += 1,
             AlterAnswer::Unknown(_) => applied.unknown += 1,
         }
     }
 }
 
 /// What a broker's rejection means to a person.
-fn rejection(
-    (partition, answer): &(crate::domain::offset::TopicPartition, AlterAnswer),
-) -> Option<Refusal> {
+fn rejection((partition, answer): &(TopicPartition, AlterAnswer)) -> Option<Refusal> {
     match answer {
-        AlterAnswer::Rejected(code) => Some(Refusal::BrokerRejected {
+        AlterAnswer::GroupActive(error) => Some(Refusal::GroupBecameActive {
             partition: partition.clone(),
-            error: code.clone(),
+            error: error.clone(),
+        }),
+        AlterAnswer::Rejected(error) => Some(Refusal::BrokerRejected {
+            partition: partition.clone(),
+            error: error.clone(),
         }),
         AlterAnswer::Accepted | AlterAnswer::Unknown(_) => None,
     }
 }
 
-async fn refuse(store: &Store, plan: &PlanId, refusals: Vec<Refusal>) -> Result<Applied, Error> {
+async fn refuse(
+    store: &Store,
+    plan: &PlanId,
+    apply_until: Timestamp,
+    refusals: Vec<Refusal>,
+) -> Result<Applied, Error> {
     store.note_refusals(plan, &refusals).await?;
-    store.end_apply(plan, Timestamp::now()).await?;
+    store.end_apply(plan, apply_until, Timestamp::now()).await?;
     Ok(Applied {
         refused: refusals.iter().map(Refusal::code).collect(),
         ..Applied::default()

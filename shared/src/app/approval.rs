@@ -11,6 +11,7 @@ use crate::domain::plan::PlanId;
 use crate::domain::refusal::Refusal;
 use crate::error::{Error, chain};
 use crate::executions::Executions;
+use crate::page::LinkId;
 use crate::slack::{Slack, messages};
 use crate::store::{LinkHash, Store, TaskToken};
 use crate::wire::PlanStep;
@@ -42,7 +43,7 @@ pub async fn request(
             let cause = chain(&error);
             tracing::error!(plan = plan.0, cause, "the approver could not be asked");
             let name = error.class().error_type();
-            executions.fail_task(token, name, &cause).await?;
+            executions.task_failed(token, name, &cause).await?;
             Ok(())
         }
     }
@@ -70,23 +71,15 @@ async fn ask(
         reason: None,
         delivered_at: None,
     };
-    let link_id = new_link_id()?;
+    let link = LinkId::random().map_err(|error| Error::Broken(error.to_string()))?;
     store
-        .request_approval(&approval, &LinkHash::of(&link_id), token)
+        .request_approval(&approval, &LinkHash::of(link.expose()), token)
         .await?;
-    let link = public_url
-        .join(&format!("approvals/{link_id}"))
-        .map_err(|_| Error::Broken("the public URL cannot carry a path".to_owned()))?;
-    slack.send(&messages::approval(&plan, &approval, &link)).await?;
+    let url = link.url(public_url);
+    slack
+        .send(&messages::approval(&plan, &approval, &url))
+        .await?;
     Ok(())
-}
-
-/// 128 random bits, as text that a URL can carry.
-fn new_link_id() -> Result<String, Error> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)
-        .map_err(|_| Error::Broken("the system has no random numbers".to_owned()))?;
-    Ok(data_encoding::BASE64URL_NOPAD.encode(&bytes))
 }
 
 /// Whether an execution may go on.

@@ -11,7 +11,7 @@ use crate::config::{Config, ResolvedGroup};
 use crate::domain::checkpoint::{Checkpoint, CheckpointId, checkpoint, retire};
 use crate::domain::offset::{ClusterId, GroupId};
 use crate::error::{Error, chain};
-use crate::ports::GroupReader;
+use crate::ports::ReadGroups;
 use crate::store::{Put, Store};
 use crate::wire::CheckpointEvent;
 
@@ -67,7 +67,7 @@ pub async fn run<R, F>(
     connect: F,
 ) -> Result<Vec<GroupResult>, Error>
 where
-    R: GroupReader,
+    R: ReadGroups,
     F: AsyncFn(&str) -> Result<R, Error>,
 {
     let scheduled = event
@@ -82,12 +82,16 @@ where
         .transpose()?;
     let mut results = Vec::new();
     let mut asked = false;
-    for cluster in config.clusters() {
-        if event.cluster.as_ref().is_some_and(|only| only != cluster) {
+    for cluster in config.clusters().map(|cluster| cluster.name.as_str()) {
+        if event.cluster.as_deref().is_some_and(|only| only != cluster) {
             continue;
         }
         asked = true;
-        match cluster_run(config, store, cluster, event, scheduled, &connect).await {
+        match Box::pin(cluster_run(
+            config, store, cluster, event, scheduled, &connect,
+        ))
+        .await
+        {
             Ok(of_cluster) => results.extend(of_cluster),
             Err(error) => results.push(GroupResult::Failed {
                 cluster: cluster.to_owned(),
@@ -113,7 +117,9 @@ fn answer(results: Vec<GroupResult>) -> Result<Vec<GroupResult>, Error> {
                 group,
                 why,
             } => {
-                let group = group.as_ref().map_or(String::new(), |g| format!(" {}", g.0));
+                let group = group
+                    .as_ref()
+                    .map_or(String::new(), |g| format!(" {}", g.0));
                 Some(format!("{cluster}{group}: {why}"))
             }
             GroupResult::Stored { .. } | GroupResult::AlreadyRun { .. } => None,
@@ -139,7 +145,7 @@ async fn cluster_run<R, F>(
     connect: &F,
 ) -> Result<Vec<GroupResult>, Error>
 where
-    R: GroupReader,
+    R: ReadGroups,
     F: AsyncFn(&str) -> Result<R, Error>,
 {
     let reader = connect(cluster).await?;
@@ -148,7 +154,7 @@ where
         Some(group) => [GroupId(group.clone())].into(),
         None => {
             // A configured group that does not exist (any more) is asked for all the same: its failure is news.
-            let mut groups = config.configured_groups(cluster);
+            let mut groups: BTreeSet<_> = config.configured_groups(cluster).cloned().collect();
             let listed = reader.list_groups().await?;
             groups.extend(listed.into_iter().filter(|g| config.matches(cluster, g)));
             groups
@@ -165,19 +171,28 @@ where
                     group: Some(group),
                 };
             };
-            let done = one(store, reader, cluster_id, &resolved, &group, scheduled).await;
+            let done = Box::pin(one(store, reader, cluster_id, &resolved, &group, scheduled)).await;
             let now = Timestamp::now();
             let told = match &done {
                 Ok(Some(made)) => Ok(&made.id),
-                Ok(None) => return GroupResult::AlreadyRun {
-                    cluster: cluster.to_owned(),
-                    group,
-                },
+                Ok(None) => {
+                    return GroupResult::AlreadyRun {
+                        cluster: cluster.to_owned(),
+                        group,
+                    };
+                }
                 Err(why) => Err(why.as_str()),
             };
-            if let Err(error) = store.note_checkpoint_run(cluster_id, &group, now, told).await {
+            if let Err(error) = store
+                .note_checkpoint_run(cluster_id, &group, now, told)
+                .await
+            {
                 // The note is for people; the checkpoint itself stands or does not.
-                tracing::warn!(group = group.0, error = chain(&error), "the run was not noted");
+                tracing::warn!(
+                    group = group.0,
+                    error = chain(&error),
+                    "the run was not noted"
+                );
             }
             match done {
                 Ok(Some(made)) => GroupResult::Stored {
@@ -204,7 +219,7 @@ where
 }
 
 /// Checkpoints one group. `None`: this scheduled run has done so before.
-async fn one<R: GroupReader>(
+async fn one<R: ReadGroups>(
     store: &Store,
     reader: &R,
     cluster_id: &ClusterId,
@@ -228,17 +243,19 @@ async fn one<R: GroupReader>(
         .iter()
         .flat_map(|previous| previous.partitions.keys().cloned())
         .collect();
-    let seen = observe_stable(reader, group, &expected).await.map_err(text)?;
+    let seen = observe_stable(reader, group, &expected)
+        .await
+        .map_err(text)?;
     let moved = store
-        .last_moved(cluster_id, group)
+        .last_recovery_end(cluster_id, group)
         .await
         .map_err(|error| text(error.into()))?;
     let moved_by_us = previous
         .as_ref()
         .is_some_and(|previous| moved.is_some_and(|moved| moved >= previous.ended_at));
-    let id = CheckpointId(ulid::Ulid::new().to_string());
-    let made = checkpoint(id, &seen, previous.as_ref(), moved_by_us)
-        .map_err(|why| why.to_string())?;
+    let id = CheckpointId(ulid::Ulid::generate().to_string());
+    let made =
+        checkpoint(id, &seen, previous.as_ref(), moved_by_us).map_err(|why| why.to_string())?;
     let put = store
         .put_checkpoint(&made, scheduled)
         .await
@@ -248,7 +265,11 @@ async fn one<R: GroupReader>(
     }
     if let Err(error) = prune(store, cluster_id, group, resolved).await {
         // Failing to prune only keeps more than needed, and the next run prunes again.
-        tracing::warn!(group = group.0, error = chain(&error), "old checkpoints were not retired");
+        tracing::warn!(
+            group = group.0,
+            error = chain(&error),
+            "old checkpoints were not retired"
+        );
     }
     Ok(Some(made))
 }
@@ -278,7 +299,11 @@ async fn prune(
     let now = Timestamp::now();
     let headers = store.headers(cluster_id, group, now).await?;
     let keep = usize::try_from(resolved.policy.keep_checkpoints).unwrap_or(usize::MAX);
-    let old = retire(&headers, keep, i64::from(resolved.policy.min_history_seconds));
+    let old = retire(
+        &headers,
+        keep,
+        i64::from(resolved.policy.min_history_seconds),
+    );
     store.retire(cluster_id, group, &old, now + GRACE).await?;
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::domain::group::GroupObservation;
 use crate::domain::offset::{Fault, GroupId, TopicPartition};
 use crate::domain::plan::PlanId;
 use crate::error::Error;
-use crate::ports::GroupReader;
+use crate::ports::ReadGroups;
 
 pub mod apply;
 pub mod approval;
@@ -30,7 +30,7 @@ const UNSTABLE_PAUSE: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// No broker answered at all.
-pub async fn observe_stable<R: GroupReader>(
+pub async fn observe_stable<R: ReadGroups>(
     reader: &R,
     group: &GroupId,
     expected: &BTreeSet<TopicPartition>,

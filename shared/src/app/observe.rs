@@ -15,7 +15,7 @@ use crate::domain::recovery::{Quiet, Recovery};
 use crate::domain::refusal::Refusal;
 use crate::error::Error;
 use crate::kafka::alter_size;
-use crate::ports::GroupReader;
+use crate::ports::ReadGroups;
 use crate::store::Store;
 use crate::wire::PlanStep;
 
@@ -23,18 +23,35 @@ use crate::wire::PlanStep;
 const LOOK_AGAIN_SECONDS: u32 = 10;
 
 /// What the state machine does next.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "next", rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Next {
     /// Apply now.
     Apply,
-    /// Look again after this long.
-    Wait {
-        /// In seconds.
-        wait_seconds: u32,
-    },
+    /// Look again later.
+    Wait,
     /// It did not come to rest in time; the reason is on record.
     GiveUp,
+}
+
+/// The answer. Both fields are always there: a missing one would fail the state that selects it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Observed {
+    /// What to do.
+    pub next: Next,
+    /// How long to wait before looking again, in seconds; 0 where there is nothing to wait for.
+    pub wait_seconds: u32,
+}
+
+impl Observed {
+    const APPLY: Self = Self {
+        next: Next::Apply,
+        wait_seconds: 0,
+    };
+    const GIVE_UP: Self = Self {
+        next: Next::GiveUp,
+        wait_seconds: 0,
+    };
 }
 
 /// Looks once.
@@ -46,14 +63,14 @@ pub async fn run<R, F>(
     store: &Store,
     step: &PlanStep,
     connect: F,
-) -> Result<Next, Error>
+) -> Result<Observed, Error>
 where
-    R: GroupReader,
+    R: ReadGroups,
     F: AsyncFn(&str) -> Result<R, Error>,
 {
     let (plan, recovery) = super::apply::load(store, &step.plan_id).await?;
     if !needs_rest(&plan) {
-        return Ok(Next::Apply);
+        return Ok(Observed::APPLY);
     }
     let settle = config
         .resolve(&plan.cluster, &plan.group)
@@ -62,11 +79,11 @@ where
     let seen = observe_stable(&connect(&plan.cluster).await?, &plan.group, &partitions).await?;
     let now = Timestamp::now();
     let deadline = recovery.apply_by.unwrap_or(now);
-    let (next, quiet) = decide(&recovery, &seen, now, deadline, settle);
+    let (observed, quiet) = decide(&recovery, &seen, now, deadline, settle);
     if quiet != recovery.quiet {
         store.note_quiet(&step.plan_id, quiet.as_ref()).await?;
     }
-    match &next {
+    match observed.next {
         Next::GiveUp => {
             let (state, members) = match seen.activity() {
                 Activity::Active { state, members } => (state.to_string(), members_seen(&members)),
@@ -76,7 +93,7 @@ where
             let refusal = Refusal::NotEmptyInTime { state, members };
             store.note_refusals(&step.plan_id, &[refusal]).await?;
         }
-        Next::Apply | Next::Wait { .. } => {
+        Next::Apply | Next::Wait => {
             // Waiting is work in progress: the claim must not end under it.
             let until = deadline + CLAIM_MARGIN;
             store
@@ -84,13 +101,13 @@ where
                 .await?;
         }
     }
-    Ok(next)
+    Ok(observed)
 }
 
 /// Whether a plan may only be applied to a group that was seen at rest twice: it was active while planning, or it
 /// needs more than one request, between which nothing may move.
 fn needs_rest(plan: &Plan) -> bool {
-    plan.waits_for_empty || alter_size::requests_of(plan) > 1
+    plan.waits_for_empty || alter_size::needs_several(plan)
 }
 
 /// The rule: no members and identical commits in two looks at least `settle` apart.
@@ -100,12 +117,15 @@ fn decide(
     now: Timestamp,
     deadline: Timestamp,
     settle_seconds: u32,
-) -> (Next, Option<Quiet>) {
+) -> (Observed, Option<Quiet>) {
     let wait = |wait_seconds| {
         if now + seconds(wait_seconds) < deadline {
-            Next::Wait { wait_seconds }
+            Observed {
+                next: Next::Wait,
+                wait_seconds,
+            }
         } else {
-            Next::GiveUp
+            Observed::GIVE_UP
         }
     };
     if seen.activity() != Activity::Inactive {
@@ -116,14 +136,17 @@ fn decide(
         Some(quiet) if quiet.commits == commits => {
             let settled = quiet.since + seconds(settle_seconds);
             if now >= settled {
-                return (Next::Apply, Some(quiet.clone()));
+                return (Observed::APPLY, Some(quiet.clone()));
             }
             let left = settled.as_second() - now.as_second();
             let left = u32::try_from(left).unwrap_or_default().max(1);
             (wait(left.min(settle_seconds)), Some(quiet.clone()))
         }
         Some(_) | None => {
-            let quiet = Quiet { since: now, commits };
+            let quiet = Quiet {
+                since: now,
+                commits,
+            };
             (wait(settle_seconds.max(1)), Some(quiet))
         }
     }

@@ -15,7 +15,7 @@ use crate::domain::recovery::{Claim, Outcome, Recovery};
 use crate::domain::refusal::Refusal;
 use crate::domain::request::{ResetSpec, RewindRequest};
 use crate::error::Error;
-use crate::ports::GroupReader;
+use crate::ports::ReadGroups;
 use crate::store::{Opened, Store};
 use crate::wire::{PlanAnswer, PlanVerdict, parse_request};
 
@@ -38,7 +38,7 @@ pub async fn run<R, F>(
     connect: F,
 ) -> Result<PlanAnswer, Error>
 where
-    R: GroupReader,
+    R: ReadGroups,
     F: AsyncFn(&str) -> Result<R, Error>,
 {
     let id = plan_id(execution, started_at);
@@ -51,7 +51,9 @@ where
     let now = Timestamp::now();
     let empty = Value::Null;
     let written = input.get("request").unwrap_or(&empty);
-    let request = match parse_request(written, config.only_cluster()) {
+    // Where exactly one cluster is configured, a request need not name it.
+    let only = config.cluster(None).map(|cluster| cluster.name.as_str());
+    let request = match parse_request(written, only) {
         Ok(request) => request,
         Err(refusals) => {
             let text = |field: &str| written[field].as_str().unwrap_or_default().to_owned();
@@ -130,7 +132,7 @@ async fn decide<R, F>(
     connect: F,
 ) -> Result<PlanResult, Error>
 where
-    R: GroupReader,
+    R: ReadGroups,
     F: AsyncFn(&str) -> Result<R, Error>,
 {
     let Some(resolved) = config.resolve(&request.cluster, &request.group) else {
@@ -160,7 +162,17 @@ where
         seen: &seen,
         targets: found.targets(),
     });
-    if let Some(live) = claim(store, execution, request, &cluster_id, &resolved, &planned, now).await? {
+    if let Some(live) = claim(
+        store,
+        execution,
+        request,
+        &cluster_id,
+        &resolved,
+        &planned,
+        now,
+    )
+    .await?
+    {
         match &mut planned {
             Planned::Refused(refusals) => refusals.push(live),
             Planned::Ready(_) | Planned::NothingToDo(_) => {
@@ -171,7 +183,9 @@ where
     Ok(match planned {
         Planned::Ready(plan) => {
             if let Some(fault) = check_plan(&plan).first() {
-                return Err(Error::Broken(format!("the plan contradicts itself: {fault}")));
+                return Err(Error::Broken(format!(
+                    "the plan contradicts itself: {fault}"
+                )));
             }
             PlanResult::Ready(*plan)
         }
@@ -205,7 +219,15 @@ async fn claim(
         let held = store.claim(cluster_id, &request.group).await?;
         return Ok(held.filter(|claim| claim.expires_at > now).map(live));
     }
-    match open(store, execution, plan, resolved.policy.apply_within_seconds, now).await? {
+    match open(
+        store,
+        execution,
+        plan,
+        resolved.policy.apply_within_seconds,
+        now,
+    )
+    .await?
+    {
         Opened::Yes => Ok(None),
         Opened::HeldBy(claim) => Ok(Some(live(claim))),
         Opened::PlanUsed => Ok(Some(Refusal::PlanUsed {
@@ -256,9 +278,9 @@ async fn take_over(
     let record = store.plan(&id).await?;
     let refusal = match record.as_ref().map(|record| &record.result) {
         None => Refusal::PlanNotFound { plan: id.clone() },
-        Some(PlanResult::Refused(_) | PlanResult::NothingToDo(_)) => Refusal::PlanNotFound {
-            plan: id.clone(),
-        },
+        Some(PlanResult::Refused(_) | PlanResult::NothingToDo(_)) => {
+            Refusal::PlanNotFound { plan: id.clone() }
+        }
         Some(PlanResult::Ready(plan)) if now >= plan.approve_by => Refusal::ApprovalExpired {
             approve_by: plan.approve_by,
         },

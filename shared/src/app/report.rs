@@ -4,12 +4,12 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
-use crate::domain::audit::{Audit, AuditStatus, PartitionAudit};
+use crate::domain::audit::{Audit, AuditPartition, AuditStatus};
 use crate::domain::plan::{PlanId, PlanRecord, PlanResult};
 use crate::domain::report::{Conclusion, OnRecord, conclude};
 use crate::error::{Error, chain};
 use crate::slack::{Slack, messages};
-use crate::store::Store;
+use crate::store::{Lapse, Store};
 use crate::wire::ReportState;
 
 /// How the execution ends.
@@ -42,12 +42,15 @@ pub async fn run(
         return Ok(reported(&audit));
     }
     let error = state
-        .error
-        .as_ref()
+        .last_error()
         .map(|error| format!("{}: {}", error.error, error.cause));
     let audit = write(store, execution, plan_id, error.as_deref()).await?;
     if let Err(error) = slack.send(&messages::result(&audit)).await {
-        tracing::error!(execution, error = chain(&error), "the result could not be told");
+        tracing::error!(
+            execution,
+            error = chain(&error),
+            "the result could not be told"
+        );
     }
     Ok(reported(&audit))
 }
@@ -103,13 +106,13 @@ pub async fn write(
         Some(PlanResult::Ready(plan)) => plan
             .moves
             .iter()
-            .map(|m| PartitionAudit {
+            .map(|m| AuditPartition {
                 partition: m.partition.clone(),
                 from: m.from.clone(),
                 to: m.to.clone(),
                 before: pre_image
                     .as_ref()
-                    .and_then(|image| image.0.get(&m.partition).cloned()),
+                    .and_then(|image| image.0.get(&m.partition).cloned().flatten()),
                 outcome: outcomes.get(&m.partition).cloned(),
             })
             .collect(),
@@ -125,7 +128,6 @@ pub async fn write(
         at: Timestamp::now(),
         plan: plan_id.cloned(),
         execution: execution.to_owned(),
-        cluster: record.as_ref().map(|r| r.cluster.clone()),
         cluster_id: recovery.as_ref().map(|r| r.cluster_id.clone()),
         group: record
             .as_ref()
@@ -159,9 +161,9 @@ async fn end_approval(store: &Store, plan: &PlanId) -> Result<Option<Approval>, 
     if approval.status != ApprovalStatus::Pending {
         return Ok(Some(approval));
     }
-    let status = match approval.standing(Timestamp::now()) {
-        Standing::Closed(ApprovalStatus::Expired) => ApprovalStatus::Expired,
-        Standing::Open | Standing::Closed(_) => ApprovalStatus::Superseded,
+    let lapse = match approval.standing(Timestamp::now()) {
+        Standing::Closed(ApprovalStatus::Expired) => Lapse::Expired,
+        Standing::Open | Standing::Closed(_) => Lapse::Superseded,
     };
-    Ok(Some(store.close_approval(&link, status).await?))
+    Ok(Some(store.close_approval(&link, lapse).await?))
 }

@@ -7,14 +7,17 @@ use super::report;
 use crate::domain::approval::ApprovalStatus;
 use crate::domain::plan::PlanId;
 use crate::error::{Error, chain};
-use crate::executions::{ExecutionStatus, Executions};
-use crate::page::deliver;
+use crate::executions::{Executions, Status};
+use crate::page::{Delivery, deliver};
 use crate::slack::{Slack, messages};
 use crate::store::Store;
 use crate::wire::Reconcile;
 
 /// How many executions may try to end one recovery before people have to.
 const RECONCILE_TRIES: usize = 5;
+
+/// Stands between a plan's id and a number in the name of an execution that ends a recovery.
+const RECONCILE: &str = "-reconcile-";
 
 /// What a sweep did.
 #[derive(Debug, Default, Serialize)]
@@ -34,6 +37,7 @@ pub struct Swept {
 pub async fn run(
     store: &Store,
     executions: &Executions,
+    state_machine: &str,
     slack: &Slack,
     execution: Option<&str>,
 ) -> Result<Swept, Error> {
@@ -45,19 +49,27 @@ pub async fn run(
             continue;
         }
         known = true;
-        if let Err(error) = one(store, executions, &plan, &owner, &mut swept).await {
-            tracing::error!(plan = plan.0, error = chain(&error), "a recovery was not swept");
+        if let Err(error) = one(store, executions, state_machine, &plan, &owner, &mut swept).await {
+            tracing::error!(
+                plan = plan.0,
+                error = chain(&error),
+                "a recovery was not swept"
+            );
             swept.stuck += 1;
         }
     }
     if let Some(ended) = execution.filter(|_| !known)
         && store.audit_of(ended).await?.is_none()
-        && !executions.is_reconcile(ended)
+        && !is_reconcile(ended)
     {
         // It ended before it claimed a group: there is nothing to prove, only something to say.
         let audit = report::write(store, ended, None, None).await?;
         if let Err(error) = slack.send(&messages::result(&audit)).await {
-            tracing::error!(execution = ended, error = chain(&error), "the result could not be told");
+            tracing::error!(
+                execution = ended,
+                error = chain(&error),
+                "the result could not be told"
+            );
         }
     }
     Ok(swept)
@@ -66,35 +78,56 @@ pub async fn run(
 async fn one(
     store: &Store,
     executions: &Executions,
+    state_machine: &str,
     plan: &PlanId,
     owner: &str,
     swept: &mut Swept,
 ) -> Result<(), Error> {
-    match executions.status(owner).await? {
-        ExecutionStatus::Running => redeliver(store, executions, plan, swept).await,
-        ExecutionStatus::Ended | ExecutionStatus::Unknown => {
-            for number in 1..=RECONCILE_TRIES {
-                let name = format!("{plan}-reconcile-{number}");
-                match executions.status(&executions.arn_of(&name)).await? {
-                    ExecutionStatus::Running => return Ok(()),
-                    ExecutionStatus::Ended => {}
-                    ExecutionStatus::Unknown => {
-                        let reconcile = Reconcile {
-                            plan_id: plan.clone(),
-                            execution: owner.to_owned(),
-                        };
-                        let input = serde_json::json!({ "reconcile": reconcile });
-                        executions.start(&name, &input).await?;
-                        swept.reconciling += 1;
-                        return Ok(());
-                    }
-                }
+    let status = async |arn: &str| -> Result<Option<Status>, Error> {
+        Ok(executions.describe(arn).await?.map(|found| found.status))
+    };
+    if matches!(status(owner).await?, Some(Status::Running)) {
+        return redeliver(store, executions, plan, swept).await;
+    }
+    for number in 1..=RECONCILE_TRIES {
+        let name = format!("{plan}{RECONCILE}{number}");
+        match status(&execution_arn(state_machine, &name)).await? {
+            Some(Status::Running) => return Ok(()),
+            // It ended and the recovery is still open, so it did not reach its report either.
+            Some(_) => {}
+            None => {
+                let reconcile = Reconcile {
+                    plan_id: plan.clone(),
+                    execution: owner.to_owned(),
+                };
+                let input = serde_json::json!({ "reconcile": reconcile });
+                executions.start(state_machine, &name, &input).await?;
+                swept.reconciling += 1;
+                return Ok(());
             }
-            tracing::error!(plan = plan.0, "the recovery could not be ended; a person has to look");
-            swept.stuck += 1;
-            Ok(())
         }
     }
+    tracing::error!(
+        plan = plan.0,
+        "the recovery could not be ended; a person has to look"
+    );
+    swept.stuck += 1;
+    Ok(())
+}
+
+/// The ARN of an execution by its name: the machine's own, with another type and one part more.
+fn execution_arn(state_machine: &str, name: &str) -> String {
+    format!(
+        "{}:{name}",
+        state_machine.replace(":stateMachine:", ":execution:")
+    )
+}
+
+/// Whether an execution is one that ends another one's recovery.
+fn is_reconcile(execution: &str) -> bool {
+    execution
+        .rsplit_once(RECONCILE)
+        .is_some_and(|(_, number)| number.parse::<usize>().is_ok())
 }
 
 /// A decision that was stored while its delivery was cut off.
@@ -112,8 +145,10 @@ async fn redeliver(
         ApprovalStatus::Approved | ApprovalStatus::Rejected
     );
     if decided && approval.delivered_at.is_none() {
-        deliver(store, executions, &link, &approval, Timestamp::now()).await?;
-        swept.delivered += 1;
+        let delivery = deliver(store, executions, &link, &approval, Timestamp::now()).await?;
+        if delivery == Delivery::Delivered {
+            swept.delivered += 1;
+        }
     }
     Ok(())
 }

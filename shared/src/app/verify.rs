@@ -11,7 +11,7 @@ use crate::domain::offset::{CommittedOffset, Fault, TopicPartition};
 use crate::domain::plan::Plan;
 use crate::domain::recovery::{Outcome, judge};
 use crate::error::Error;
-use crate::ports::GroupReader;
+use crate::ports::ReadGroups;
 use crate::store::Store;
 use crate::wire::PlanStep;
 
@@ -21,28 +21,33 @@ const TRIES: usize = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// What the state machine does next.
-#[derive(Debug, Serialize)]
-#[serde(tag = "next", rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Next {
-    /// Something may still be under way; come back then.
-    Wait {
-        /// RFC 3339, for a Wait state's `TimestampPath`.
-        wait_until: String,
-    },
+    /// Something may still be under way; come back later.
+    Wait,
     /// It is known what happened, as far as it can be.
-    Report {
-        /// What happened.
-        outcome: Outcome,
-    },
+    Report,
+}
+
+/// The answer. All fields are always there: a missing one would fail the state that selects it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Verified {
+    /// What to do.
+    pub next: Next,
+    /// Until when to wait, RFC 3339, for a Wait state's `TimestampPath`.
+    pub wait_until: Option<String>,
+    /// What happened.
+    pub outcome: Option<Outcome>,
 }
 
 /// Raises the fence, then looks.
 ///
 /// # Errors
 /// The brokers or the table failed: nothing is said about the outcome then.
-pub async fn run<R, F>(store: &Store, step: &PlanStep, connect: F) -> Result<Next, Error>
+pub async fn run<R, F>(store: &Store, step: &PlanStep, connect: F) -> Result<Verified, Error>
 where
-    R: GroupReader,
+    R: ReadGroups,
     F: AsyncFn(&str) -> Result<R, Error>,
 {
     let (plan, _) = load(store, &step.plan_id).await?;
@@ -53,11 +58,16 @@ where
     if let Some(until) = recovery.apply_until
         && recovery.apply_ended_at.is_none()
     {
-        let alter = SignedDuration::try_from(ALTER_TIMEOUT).unwrap_or(SignedDuration::from_secs(15));
+        let alter =
+            SignedDuration::try_from(ALTER_TIMEOUT).unwrap_or(SignedDuration::from_secs(15));
         let over = until + alter;
         if Timestamp::now() < over {
-            return Ok(Next::Wait {
-                wait_until: format!("{over:.0}"),
+            // A whole second later: the Wait state knows no fractions.
+            let wait_until = format!("{:.0}", over + SignedDuration::from_secs(1));
+            return Ok(Verified {
+                next: Next::Wait,
+                wait_until: Some(wait_until),
+                outcome: None,
             });
         }
     }
@@ -74,16 +84,26 @@ where
     {
         let until = recovery.apply_ended_at.unwrap_or_else(Timestamp::now);
         store
-            .disown(&plan.cluster_id, &plan.group, disowns.after, until, &plan.id)
+            .disown(
+                &plan.cluster_id,
+                &plan.group,
+                disowns.after,
+                until,
+                &plan.id,
+            )
             .await?;
     }
     store.set_outcome(&plan.id, &outcome, &each).await?;
     tracing::info!(plan = plan.id.0, %outcome, "verified");
-    Ok(Next::Report { outcome })
+    Ok(Verified {
+        next: Next::Report,
+        wait_until: None,
+        outcome: Some(outcome),
+    })
 }
 
 /// Every partition of the plan, read with a fresh handle; what fails for a moment is read again.
-async fn read_back<R: GroupReader>(
+async fn read_back<R: ReadGroups>(
     reader: &R,
     plan: &Plan,
 ) -> Result<BTreeMap<TopicPartition, Result<Option<CommittedOffset>, Fault>>, Error> {

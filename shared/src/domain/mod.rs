@@ -10,4 +10,5 @@ pub mod planner;
 pub mod policy;
 pub mod recovery;
 pub mod refusal;
+pub mod report;
 pub mod request;

@@ -32,7 +32,9 @@ pub struct PreImage(
 pub enum AlterAnswer {
     /// It accepted the change.
     Accepted,
-    /// It rejected the change; the text is the error's name.
+    /// It rejected the change, because the group has members; the text is the error's name.
+    GroupActive(String),
+    /// It rejected the change for another reason.
     Rejected(String),
     /// It may have accepted it: a time-out, a lost connection, an answer without this partition.
     Unknown(String),
@@ -95,6 +97,20 @@ pub enum PartitionOutcome {
         /// What was seen.
         seen: String,
     },
+}
+
+impl fmt::Display for PartitionOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Applied => f.write_str("applied"),
+            Self::NotApplied => f.write_str("not applied"),
+            Self::AppliedThenMoved { now: Some(now) } => {
+                write!(f, "applied, and moved on to {now} since")
+            }
+            Self::AppliedThenMoved { now: None } => f.write_str("applied, and removed since"),
+            Self::Unknown { seen } => write!(f, "unknown ({seen})"),
+        }
+    }
 }
 
 /// What became of a plan.

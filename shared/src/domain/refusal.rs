@@ -312,11 +312,18 @@ pub enum Refusal {
     },
     /// Verify has begun: nothing may be sent any more.
     Fenced,
+    /// The broker did not accept a commit, because members are back.
+    GroupBecameActive {
+        /// Where.
+        partition: TopicPartition,
+        /// The error's name in Kafka's protocol.
+        error: String,
+    },
     /// The broker did not accept a commit.
     BrokerRejected {
         /// Where.
         partition: TopicPartition,
-        /// The error's name in Kafka's protocol.
+        /// What it said.
         error: String,
     },
 }
@@ -554,13 +561,16 @@ impl fmt::Display for Refusal {
                 f,
                 "this execution does not hold the group any more (holder: {holder}); plan again"
             ),
-            Self::BrokerRejected { partition, error } if error == "UNKNOWN_MEMBER_ID" => write!(
+            Self::GroupBecameActive { partition, error } => write!(
                 f,
                 "the broker rejected {partition} ({error}): the group has active members; \
                  stop its consumers and plan again"
             ),
             Self::BrokerRejected { partition, error } => {
-                write!(f, "the broker rejected {partition} ({error}); mend that and plan again")
+                write!(
+                    f,
+                    "the broker rejected {partition} ({error}); mend that and plan again"
+                )
             }
             Self::Fenced => f.write_str("verification has begun, so nothing more is sent"),
         }

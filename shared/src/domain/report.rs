@@ -52,7 +52,9 @@ pub fn conclude(on_record: OnRecord<'_>) -> Conclusion {
     let because = |error: &str| format!("{error}. No offset was changed");
 
     let Some(record) = on_record.plan else {
-        let error = on_record.error.unwrap_or("the execution ended before a plan was stored");
+        let error = on_record
+            .error
+            .unwrap_or("the execution ended before a plan was stored");
         return failed("NOT_PLANNED", because(error));
     };
     match &record.result {
@@ -80,17 +82,23 @@ pub fn conclude(on_record: OnRecord<'_>) -> Conclusion {
             Outcome::AppliedThenMoved => succeeded("APPLIED_THEN_MOVED", outcome.to_string()),
             Outcome::PartiallyApplied => failed(
                 "PARTIALLY_APPLIED",
-                format!("{outcome}; look at each partition, keep the consumers stopped and plan again"),
+                format!(
+                    "{outcome}; look at each partition, keep the consumers stopped and plan again"
+                ),
             ),
             Outcome::Unknown | Outcome::NotApplied => failed(
                 "OUTCOME_UNKNOWN",
-                format!("{outcome}; look at each partition, keep the consumers stopped and plan again"),
+                format!(
+                    "{outcome}; look at each partition, keep the consumers stopped and plan again"
+                ),
             ),
         };
     }
     let proven = on_record.recovery.is_some_and(|r| r.outcome.is_some());
     if on_record.may_have_sent && !proven {
-        let error = on_record.error.unwrap_or("the execution ended before it was verified");
+        let error = on_record
+            .error
+            .unwrap_or("the execution ended before it was verified");
         return failed(
             "OUTCOME_UNKNOWN",
             format!("{error}. Offsets may have been changed; look at each partition"),
@@ -107,11 +115,18 @@ fn not_applied(
     because: &dyn Fn(&str) -> String,
 ) -> Conclusion {
     let refusals = on_record.recovery.map_or(&[][..], |r| &r.refusals[..]);
-    match on_record.approval.map(|approval| (approval.status, approval)) {
+    match on_record
+        .approval
+        .map(|approval| (approval.status, approval))
+    {
         Some((ApprovalStatus::Rejected, approval)) => {
             let by = approval.decided_by.as_deref().unwrap_or("somebody");
             let why = approval.reason.as_deref().unwrap_or_default();
-            let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+            let why = if why.is_empty() {
+                String::new()
+            } else {
+                format!(" ({why})")
+            };
             succeeded(
                 "REJECTED",
                 format!("rejected by {by}{why}; no offset was changed"),

@@ -115,8 +115,8 @@ impl ErrorCode {
             | FENCED_MEMBER_EPOCH
             | FENCED_INSTANCE_ID
             | NON_EMPTY_GROUP
-            | GROUP_SUBSCRIBED
-            | GROUP_ID_NOT_FOUND
+            | GROUP_SUBSCRIBED => AlterAnswer::GroupActive(self.name()),
+            GROUP_ID_NOT_FOUND
             | INVALID_GROUP_ID
             | UNKNOWN_TOPIC_OR_PART
             | UNKNOWN_TOPIC_ID

@@ -15,5 +15,5 @@ mod writer;
 
 pub use error::{ErrorClass, ErrorCode, KafkaError, Operation};
 pub use reader::GroupReader;
-pub use settings::{Auth, ConnectionSettings, Credentials, Secret};
+pub use settings::{Auth, ConnectionSettings, Credentials};
 pub use writer::GroupWriter;

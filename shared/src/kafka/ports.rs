@@ -1,4 +1,4 @@
-//! What the use cases ask of Kafka, answered by brokers.
+//! The use cases' ports, over the reader and the writer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -6,15 +6,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::error::KafkaError;
-use super::reader::GroupReader;
-use super::writer::GroupWriter;
+use super::{GroupReader, GroupWriter};
 use crate::domain::approval::{AlterRequest, Change};
 use crate::domain::group::GroupObservation;
 use crate::domain::offset::{ClusterId, CommittedOffset, Fault, GroupId, TopicPartition};
 use crate::domain::recovery::AlterAnswer;
-use crate::ports;
+use crate::ports::{AlterGroups, ReadGroups};
 
-impl ports::GroupReader for GroupReader {
+impl ReadGroups for GroupReader {
     async fn cluster_id(&self) -> Result<ClusterId, KafkaError> {
         self.cluster_id().await
     }
@@ -45,21 +44,28 @@ impl ports::GroupReader for GroupReader {
         partitions: &[TopicPartition],
         at: Timestamp,
     ) -> Result<BTreeMap<TopicPartition, Result<Option<i64>, Fault>>, KafkaError> {
-        let at = at.as_millisecond();
-        let wanted: Vec<_> = partitions.iter().map(|p| (p.clone(), at)).collect();
+        let wanted: Vec<_> = partitions
+            .iter()
+            .map(|partition| (partition.clone(), at.as_millisecond()))
+            .collect();
         self.offsets_for_times(&wanted).await
     }
 }
 
-impl ports::GroupWriter for GroupWriter {
+impl AlterGroups for GroupWriter {
     async fn alter(
         &self,
         request: &AlterRequest,
         timeout: Duration,
     ) -> BTreeMap<TopicPartition, AlterAnswer> {
+        let group = request.group();
         match request.change() {
-            Change::Commit(moves) => self.commit(request.group(), moves, timeout).await,
-            Change::Remove(partitions) => self.remove(request.group(), partitions, timeout).await,
+            Change::Commit(moves) => self.commit(group, moves, timeout).await,
+            Change::Remove(partitions) => self.remove(group, partitions, timeout).await,
         }
+    }
+
+    async fn close(self) {
+        self.close().await;
     }
 }

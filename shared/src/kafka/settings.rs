@@ -1,30 +1,10 @@
 //! How to reach a cluster, and as whom.
 
-use std::fmt;
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
 
-/// A value that must not be seen: it prints as `***`.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Hides `value`.
-    pub fn new(value: impl Into<String>) -> Self {
-        Self(value.into())
-    }
-
-    fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
+use crate::secrets::Secret;
 
 /// A user name and a password for SASL.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -139,7 +139,7 @@ async fn every_partition_says_for_itself_whether_it_was_altered() {
 
     mock.answer(OFFSET_COMMIT, &[UNKNOWN_MEMBER_ID]);
     let answers = commit(&mock, &moves[..1]).await;
-    let active = AlterAnswer::Rejected("UNKNOWN_MEMBER_ID".to_owned());
+    let active = AlterAnswer::GroupActive("UNKNOWN_MEMBER_ID".to_owned());
     assert_eq!(answers[&shipments(0)], active);
 
     mock.answer(OFFSET_COMMIT, &[NOT_COORDINATOR]);

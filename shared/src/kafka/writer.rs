@@ -16,7 +16,7 @@ type Answers = BTreeMap<TopicPartition, AlterAnswer>;
 
 /// Alters committed offsets, one request at a time, on a handle of its own.
 ///
-/// It is used through [`crate::ports::GroupWriter`], which takes approved changes only.
+/// It is used through [`crate::ports::AlterGroups`], which takes approved changes only.
 ///
 /// After a time-out librdkafka may still send what it has queued for as long as the handle lives, even when a frozen
 /// function thaws. So make one for a recovery, and [`close`](Self::close) it before that is reported as ended.

@@ -1,10 +1,10 @@
 //! The texts that people get. Everything that comes from outside is escaped.
 
 use serde_json::{Value, json};
-use url::Url;
 
 use crate::domain::approval::Approval;
 use crate::domain::audit::{Audit, AuditStatus};
+use crate::domain::offset::CommittedOffset;
 use crate::domain::plan::Plan;
 
 /// How many moves or reasons a message names.
@@ -29,13 +29,19 @@ fn message(text: &str, lines: &[String]) -> Value {
     })
 }
 
+fn offset(committed: &Option<CommittedOffset>) -> String {
+    committed
+        .as_ref()
+        .map_or("no commit".to_owned(), |c| c.offset.to_string())
+}
+
 fn more(all: usize) -> Option<String> {
     (all > SHOWN).then(|| format!("… and {} more", all - SHOWN))
 }
 
 /// Somebody has to decide.
 #[must_use]
-pub fn approval(plan: &Plan, approval: &Approval, link: &Url) -> Value {
+pub fn approval(plan: &Plan, approval: &Approval, link: &str) -> Value {
     let text = format!(
         "Approval needed: move group {} on {}",
         escape(&plan.group.0),
@@ -48,9 +54,14 @@ pub fn approval(plan: &Plan, approval: &Approval, link: &Url) -> Value {
         plan.replayed(),
         plan.skipped()
     )];
-    lines.extend(plan.warnings.iter().map(|w| format!("⚠ {}", escape(&w.to_string()))));
+    lines.extend(
+        plan.warnings
+            .iter()
+            .map(|w| format!("⚠ {}", escape(&w.to_string()))),
+    );
     let offset = |c: &Option<crate::domain::offset::CommittedOffset>| {
-        c.as_ref().map_or("no commit".to_owned(), |c| c.offset.to_string())
+        c.as_ref()
+            .map_or("no commit".to_owned(), |c| c.offset.to_string())
     };
     lines.extend(plan.moves.iter().take(SHOWN).map(|m| {
         format!(
@@ -68,7 +79,10 @@ pub fn approval(plan: &Plan, approval: &Approval, link: &Url) -> Value {
             escape(&plan.reason)
         ));
     }
-    lines.push(format!("Decide before {}: <{link}|read the plan>", approval.approve_by));
+    lines.push(format!(
+        "Decide before {}: <{link}|read the plan>",
+        approval.approve_by
+    ));
     message(&text, &lines)
 }
 
@@ -84,9 +98,24 @@ pub fn result(audit: &Audit) -> Value {
     let mut lines = vec![escape(&audit.message)];
     if audit.refusals.len() > 1 {
         let reasons = audit.refusals.iter().take(SHOWN);
-        lines = reasons.map(|r| format!("• {}", escape(&r.to_string()))).collect();
+        lines = reasons
+            .map(|r| format!("• {}", escape(&r.to_string())))
+            .collect();
         lines.extend(more(audit.refusals.len()));
     }
+    lines.extend(audit.partitions.iter().take(SHOWN).map(|p| {
+        let outcome = p
+            .outcome
+            .as_ref()
+            .map_or(String::new(), |o| format!(": {o}"));
+        format!(
+            "• {}: {} → {}{outcome}",
+            escape(&p.partition.to_string()),
+            offset(&p.from),
+            offset(&p.to)
+        )
+    }));
+    lines.extend(more(audit.partitions.len()));
     lines.push(format!("Execution {}", escape(&audit.execution)));
     message(&text, &lines)
 }

@@ -3,10 +3,12 @@
 use std::fmt;
 
 use data_encoding::HEXLOWER;
+use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 /// The token that ends an execution's wait. It is stored, read back and sent to Step Functions; nothing shows it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
 pub struct TaskToken(String);
 
 impl TaskToken {

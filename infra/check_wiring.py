@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Hold infra/recovery.asl.json and template.yaml to the promises that no linter knows.
+
+Every rule looks at both files as they are, before any substitution, and says what it saw. All that is wrong is said at once.
+
+Needs PyYAML.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import yaml
+
+PROJECT = Path(__file__).resolve().parents[1]
+SERVICE_ERRORS = {
+    # The list that AWS names for Lambda tasks, and throttling.
+    "Lambda.ClientExecutionTimeoutException",
+    "Lambda.ServiceException",
+    "Lambda.AWSLambdaException",
+    "Lambda.SdkClientException",
+    "Lambda.TooManyRequestsException",
+}
+OWN_ERRORS = {"OffsetGuard.Transient", "OffsetGuard.Conflict", "OffsetGuard.InvalidRequest", "OffsetGuard.Internal"}
+# The only error that proves that the function never ran.
+NEVER_RAN = {"Lambda.TooManyRequestsException"}
+INVOKE = "arn:aws:states:::lambda:invoke"
+# Actions that know no narrower resource, in the one statement where they are allowed.
+UNSCOPED = {"ec2:", "logs:"}
+# What is always asked of a key, so that a condition on the key says something.
+KEYED = {"dynamodb:" + name for name in "GetItem Query PutItem UpdateItem DeleteItem ConditionCheckItem".split()}
+
+
+class Loader(yaml.SafeLoader):
+    """YAML with CloudFormation's short tags, each read as [tag, value]."""
+
+
+def tagged(loader, suffix, node):
+    if isinstance(node, yaml.ScalarNode):
+        return [suffix, loader.construct_scalar(node)]
+    if isinstance(node, yaml.SequenceNode):
+        return [suffix, loader.construct_sequence(node, deep=True)]
+    return [suffix, loader.construct_mapping(node, deep=True)]
+
+
+Loader.add_multi_constructor("!", tagged)
+
+
+def successors(state):
+    """The states that may follow, as (how, name)."""
+    for key in ("Next", "Default"):
+        if key in state:
+            yield key, state[key]
+    for rule in state.get("Choices", []):
+        yield "Choices", rule.get("Next")
+    for catcher in state.get("Catch", []):
+        yield "Catch", catcher.get("Next")
+
+
+def reachable(states, start, without=None):
+    """Every state that an execution can be in after `start`, if it never enters `without`."""
+    seen, todo = set(), [start]
+    while todo:
+        name = todo.pop()
+        if name in seen or name == without or name not in states:
+            continue
+        seen.add(name)
+        todo.extend(after for _, after in successors(states[name]))
+    return seen
+
+
+def check_graph(machine):
+    states, start = machine["States"], machine.get("StartAt")
+    if "TimeoutSeconds" in machine:
+        yield "the machine has a TimeoutSeconds: it cannot be caught, so the group would stay claimed"
+    if start not in states:
+        yield f"StartAt names {start!r}, which does not exist"
+        return
+    for name, state in states.items():
+        if state["Type"] not in ("Succeed", "Fail") and not state.get("End") and not list(successors(state)):
+            yield f"{name} leads nowhere"
+        for how, after in successors(state):
+            if after not in states:
+                yield f"{name}: {how} names {after!r}, which does not exist"
+    for name in sorted(set(states) - reachable(states, start)):
+        yield f"{name} cannot be reached"
+    ends = {name for name, state in states.items() if state["Type"] in ("Succeed", "Fail") or state.get("End")}
+    for name in sorted(ends & reachable(states, start, without="Report")):
+        yield f"{name} can be reached without Report"
+    if "Report" in reachable(states, "Observe", without="Verify"):
+        yield "Report can be reached from Observe without Verify"
+    for name in sorted(states):
+        if not ends & reachable(states, name):
+            yield f"{name} can never end"
+
+
+def check_tasks(machine, functions):
+    """`functions` maps a substitution's name to its resource's properties."""
+    asked = set()
+    for name, state in machine["States"].items():
+        if state["Type"] != "Task":
+            continue
+        if state["Resource"] not in (INVOKE, INVOKE + ".waitForTaskToken"):
+            yield f"{name} invokes {state['Resource']}, not {INVOKE}"
+            continue
+        target = re.fullmatch(r"\$\{(\w+)\}", state["Parameters"].get("FunctionName", ""))
+        if not target or target[1] not in functions:
+            yield f"{name}: FunctionName {state['Parameters'].get('FunctionName')!r} is no substitution of a function"
+            continue
+        function, properties = target[1], functions[target[1]]
+        step = state["Parameters"].get("Payload", {}).get("step")
+        asked.add((function, step))
+        steps = properties["Environment"]["Variables"]["OFFSET_GUARD_STEPS"].split(",")
+        if step not in steps:
+            yield f"{name} asks {function} for the step {step!r}; it runs {', '.join(steps)}"
+        if (function == "RewindApplyFunction") != (name == "Apply"):
+            yield f"{name} invokes {function}: Apply, and only Apply, invokes RewindApplyFunction"
+
+        limit, timeout = state.get("TimeoutSeconds"), properties["Timeout"]
+        if not isinstance(limit, int):
+            yield f"{name} has no fixed TimeoutSeconds"
+        elif limit <= timeout:
+            yield f"{name} times out after {limit} s, its function only after {timeout} s"
+        catchers = state.get("Catch", [])
+        if not catchers or catchers[-1]["ErrorEquals"] != ["States.ALL"]:
+            yield f"{name} does not catch States.ALL last"
+        for catcher in catchers:
+            if catcher.get("ResultPath", "$") == "$":
+                yield f"{name}: a Catch drops the state's input"
+            for error in set(catcher["ErrorEquals"]) - OWN_ERRORS - SERVICE_ERRORS - {"States.ALL", "States.Timeout"}:
+                yield f"{name} catches {error}, which nothing raises"
+        retried = {error for retrier in state.get("Retry", []) for error in retrier["ErrorEquals"]}
+        for error in sorted(retried - {"OffsetGuard.Transient"} - SERVICE_ERRORS):
+            yield f"{name} retries {error}"
+        if (name == "Apply" or state["Resource"] != INVOKE) and retried - NEVER_RAN:
+            yield f"{name} is retried although its function may have run: {', '.join(sorted(retried - NEVER_RAN))}"
+    for name, properties in functions.items():
+        for step in properties["Environment"]["Variables"]["OFFSET_GUARD_STEPS"].split(","):
+            if (name, step) not in asked and step != "sweep":
+                yield f"no state asks {name} for its step {step!r}"
+
+
+def check_template(resources):
+    functions = {name: r["Properties"] for name, r in resources.items() if r["Type"] == "AWS::Serverless::Function"}
+    roles = {}
+    for name, properties in functions.items():
+        role = properties.get("Role", ["", f"a role that SAM makes for {name}"])[1]
+        if role in roles:
+            yield f"{name} and {roles[role]} share the role {role}"
+        roles[role] = name
+        if "Timeout" not in properties:
+            yield f"{name} has no Timeout"
+        group = properties.get("LoggingConfig", {}).get("LogGroup", [None, None])[1]
+        if "RetentionInDays" not in resources.get(group, {}).get("Properties", {}):
+            yield f"{name} has no log group with a retention"
+    for name, resource in resources.items():
+        for policy, statement in statements(resource):
+            where = f"{name}, policy {policy}, statement {statement.get('Sid', '?')}"
+            actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
+            if statement["Effect"] == "Allow" and any("*" in action for action in actions):
+                yield f"{where}: an action with a wildcard"
+            if statement.get("Resource") == "*" and not all(any(a.startswith(u) for u in UNSCOPED) for a in actions):
+                yield f"{where}: Resource is *"
+            if any(a.startswith("dynamodb:") for a in actions):
+                if "dynamodb:LeadingKeys" not in (statement.get("Condition") or {}).get("ForAllValues:StringLike", {}):
+                    yield f"{where}: not limited to item types by dynamodb:LeadingKeys"
+                for action in sorted(set(actions) - KEYED):
+                    yield f"{where}: {action} may come without a key, and then meets the condition"
+    logging = resources["Recovery"]["Properties"]["Logging"]
+    if logging.get("IncludeExecutionData") is not False:
+        yield "Recovery logs execution data, and with it task tokens"
+    log_format = resources["ApiStage"]["Properties"]["AccessLogSettings"]["Format"]
+    if re.search(r"\$context\.(path|http\.path|requestPath)\b", log_format):
+        yield "the access log holds the path, and with it the link's secret id"
+
+
+def statements(resource):
+    properties = resource["Properties"]
+    if resource["Type"] == "AWS::IAM::Role":
+        for policy in properties.get("Policies", []):
+            for statement in policy["PolicyDocument"]["Statement"]:
+                yield policy["PolicyName"], statement
+    elif resource["Type"] in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"):
+        for statement in properties["PolicyDocument"]["Statement"]:
+            yield properties.get("PolicyName", "itself"), statement
+
+
+def check_substitutions(text, given):
+    used = set(re.findall(r"\$\{(\w+)\}", text))
+    for name in sorted(used - set(given)):
+        yield f"${{{name}}} is used in the definition and not given in the template"
+    for name in sorted(set(given) - used):
+        yield f"{name} is given in the template and not used in the definition"
+
+
+def check_events():
+    files = sorted((PROJECT / "events").glob("*.json"))
+    if not files:
+        yield "events/ holds no example"
+    for path in files:
+        try:
+            json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            yield f"events/{path.name} is no JSON: {error}"
+
+
+def main():
+    text = (PROJECT / "infra/recovery.asl.json").read_text(encoding="utf-8")
+    try:
+        machine = json.loads(text)
+    except ValueError as error:
+        print(f"infra/recovery.asl.json is no JSON before substitution: {error}", file=sys.stderr)
+        return 1
+    template = yaml.load((PROJECT / "template.yaml").read_text(encoding="utf-8"), Loader)
+    resources = template["Resources"]
+    given = resources["Recovery"]["Properties"]["DefinitionSubstitutions"]
+    functions = {name: resources[value[1].split(".")[0]]["Properties"] for name, value in given.items()}
+
+    wrong = [
+        *check_substitutions(text, given),
+        *check_graph(machine),
+        *check_tasks(machine, functions),
+        *check_template(resources),
+        *check_events(),
+    ]
+    for line in wrong:
+        print(line, file=sys.stderr)
+    if not wrong:
+        print(f"{len(machine['States'])} states, {len(functions)} functions and {len(resources)} resources keep their promises")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,209 @@
+//! A real headless Chromium.
+
+use std::{
+    fs,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use fantoccini::{ClientBuilder, Locator};
+use hyper_util::client::legacy::connect::HttpConnector;
+use serde_json::json;
+
+use crate::{
+    Error, Result,
+    error::Doing,
+    preflight::{self, Need},
+    run::{Process, Run, until},
+};
+
+const START_LIMIT: Duration = Duration::from_secs(30);
+/// What chromedriver prints before its port.
+const SERVING: &str = "started successfully on port ";
+
+/// A browser window. Dropped, it is killed.
+#[derive(Debug)]
+pub struct Browser {
+    client: fantoccini::Client,
+    driver: Process,
+    _run: Run,
+}
+
+impl Browser {
+    /// Opens a browser with an empty profile.
+    ///
+    /// # Errors
+    /// If Chromium or its driver is missing or does not start.
+    pub async fn start() -> Result<Self> {
+        preflight::check(&[Need::Browser])?;
+        let run = Run::open(Duration::ZERO)?;
+        let profile = run.dir().join("profile");
+        fs::create_dir(&profile).doing(|| format!("create {}", profile.display()))?;
+        let stdout = run.dir().join("chromedriver.out");
+        let mut command = Command::new("chromedriver");
+        command.arg("--port=0").env("TMPDIR", run.dir());
+        let mut driver = run.spawn_with_stdout("chromedriver", &command, &stdout)?;
+        let port = until("chromedriver to serve", START_LIMIT, async || {
+            driver.check_alive()?;
+            let text =
+                fs::read_to_string(&stdout).doing(|| format!("read {}", stdout.display()))?;
+            Ok(port(&text))
+        })
+        .await?;
+        let options = json!({ "goog:chromeOptions": { "args": [
+            "--headless",
+            // Chromium refuses to run as root otherwise; it sees nothing but pages of this machine.
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+            "--no-proxy-server",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            format!("--user-data-dir={}", profile.display()),
+        ] } });
+        let mut builder = ClientBuilder::new(HttpConnector::new());
+        if let serde_json::Value::Object(capabilities) = options {
+            builder.capabilities(capabilities);
+        }
+        let client = builder
+            .connect(&format!("http://127.0.0.1:{port}"))
+            .await
+            .map_err(Box::new)?;
+        Ok(Self {
+            client,
+            driver,
+            _run: run,
+        })
+    }
+
+    /// Opens a page.
+    ///
+    /// # Errors
+    /// If it cannot be loaded.
+    pub async fn goto(&self, url: &str) -> Result<()> {
+        self.client
+            .goto(url)
+            .await
+            .doing(|| "open the page".to_owned())
+    }
+
+    /// Types `text` into the field at a CSS selector.
+    ///
+    /// # Errors
+    /// If there is no such field.
+    pub async fn fill(&self, selector: &str, text: &str) -> Result<()> {
+        let doing = || format!("type into {selector}");
+        let field = self
+            .client
+            .find(Locator::Css(selector))
+            .await
+            .doing(doing)?;
+        field.clear().await.doing(doing)?;
+        field.send_keys(text).await.doing(doing)
+    }
+
+    /// Clicks what is at a CSS selector.
+    ///
+    /// # Errors
+    /// If there is no such thing.
+    pub async fn click(&self, selector: &str) -> Result<()> {
+        let doing = || format!("click {selector}");
+        let element = self
+            .client
+            .find(Locator::Css(selector))
+            .await
+            .doing(doing)?;
+        element.click().await.doing(doing)
+    }
+
+    /// The text that a person sees at a CSS selector.
+    ///
+    /// # Errors
+    /// If there is no such thing.
+    pub async fn text(&self, selector: &str) -> Result<String> {
+        let doing = || format!("read {selector}");
+        let element = self
+            .client
+            .find(Locator::Css(selector))
+            .await
+            .doing(doing)?;
+        element.text().await.doing(doing)
+    }
+
+    /// Waits until the text at a CSS selector contains `wanted`, across page loads.
+    ///
+    /// # Errors
+    /// If that takes longer than `limit`; says what stood there instead.
+    pub async fn until_text(
+        &self,
+        selector: &str,
+        wanted: &str,
+        limit: Duration,
+    ) -> Result<String> {
+        let start = Instant::now();
+        loop {
+            let text = self.text(selector).await.unwrap_or_default();
+            if text.contains(wanted) {
+                return Ok(text);
+            }
+            if start.elapsed() > limit {
+                return Err(Error::Unexpected {
+                    from: format!("the page, waited on for {wanted:?},"),
+                    answer: text,
+                });
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Writes what the window shows as a PNG.
+    ///
+    /// # Errors
+    /// If it cannot be taken or written.
+    pub async fn screenshot(&self, path: &Path) -> Result<()> {
+        let png = self
+            .client
+            .screenshot()
+            .await
+            .doing(|| "take a screenshot".to_owned())?;
+        fs::write(path, png).doing(|| format!("write {}", path.display()))
+    }
+
+    /// Sets the size of the window, in pixels.
+    ///
+    /// # Errors
+    /// If the browser refuses.
+    pub async fn resize(&self, width: u32, height: u32) -> Result<()> {
+        self.client
+            .set_window_size(width, height)
+            .await
+            .doing(|| "resize its window".to_owned())
+    }
+
+    /// WebDriver itself, for what has no method here.
+    pub fn webdriver(&self) -> &fantoccini::Client {
+        &self.client
+    }
+
+    /// Closes the browser.
+    ///
+    /// # Errors
+    /// If it does not end.
+    pub async fn stop(mut self) -> Result<()> {
+        self.client
+            .clone()
+            .close()
+            .await
+            .doing(|| "close".to_owned())?;
+        self.driver.stop().await
+    }
+}
+
+fn port(text: &str) -> Option<u16> {
+    let (_, after) = text.split_once(SERVING)?;
+    after.split_once('.')?.0.parse().ok()
+}

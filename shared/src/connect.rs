@@ -1,0 +1,99 @@
+//! From the configuration and its secrets to a connection.
+
+use std::collections::BTreeMap;
+
+use crate::config::{AuthKind, ClusterConfig};
+use crate::error::Error;
+use crate::kafka::{Auth, ConnectionSettings, Credentials};
+use crate::secrets::{Secret, Secrets, SecretsError};
+
+/// Which of a cluster's principals to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// May describe.
+    Read,
+    /// May commit for the watched groups.
+    Apply,
+}
+
+/// How to connect to `cluster` as `role`.
+///
+/// # Errors
+/// The secret cannot be read, or does not hold what the cluster's authentication needs.
+pub async fn settings(
+    cluster: &ClusterConfig,
+    role: Role,
+    secrets: &Secrets,
+) -> Result<ConnectionSettings, Error> {
+    let secret = match &cluster.secrets {
+        None => None,
+        Some(arns) => {
+            let arn = match role {
+                Role::Read => &arns.read,
+                Role::Apply => &arns.apply,
+            };
+            Some(Fields::of(arn, secrets.get(arn).await?.expose())?)
+        }
+    };
+    let needed = || {
+        secret
+            .as_ref()
+            .ok_or_else(|| Error::Broken("the cluster's authentication needs a secret".to_owned()))
+    };
+    let credentials = || -> Result<Credentials, Error> {
+        let secret = needed()?;
+        Ok(Credentials {
+            username: secret.field("username")?,
+            password: Secret::new(secret.field("password")?),
+            tls: true,
+        })
+    };
+    let auth = match &cluster.auth {
+        AuthKind::Plaintext => Auth::Plaintext,
+        AuthKind::Tls => Auth::Tls,
+        AuthKind::SaslPlain => Auth::SaslPlain(credentials()?),
+        AuthKind::ScramSha256 => Auth::ScramSha256(credentials()?),
+        AuthKind::ScramSha512 => Auth::ScramSha512(credentials()?),
+        AuthKind::Mtls => Auth::Mtls {
+            cert_pem: Secret::new(needed()?.field("certificate")?),
+            key_pem: Secret::new(needed()?.field("private_key")?),
+        },
+        AuthKind::MskIam { region } => Auth::MskIam {
+            region: region.clone(),
+        },
+    };
+    Ok(ConnectionSettings::new(
+        cluster.bootstrap_servers.join(","),
+        auth,
+    ))
+}
+
+/// The text fields of a JSON secret.
+struct Fields {
+    arn: String,
+    fields: BTreeMap<String, String>,
+}
+
+impl Fields {
+    fn of(arn: &str, json: &str) -> Result<Self, SecretsError> {
+        // The parser's own error would quote the secret.
+        let fields = serde_json::from_str(json).map_err(|_| SecretsError::Unusable {
+            arn: arn.to_owned(),
+            problem: "it is no JSON object of texts".to_owned(),
+        })?;
+        Ok(Self {
+            arn: arn.to_owned(),
+            fields,
+        })
+    }
+
+    fn field(&self, name: &str) -> Result<String, SecretsError> {
+        self.fields
+            .get(name)
+            .cloned()
+            .ok_or_else(|| SecretsError::Unusable {
+                arn: self.arn.clone(),
+                problem: format!("it has no field {name}"),
+            })
+    }
+}

@@ -1,0 +1,167 @@
+//! What a function's process is given: read once at cold start, and every fault named by its variable.
+
+use std::env;
+
+use aws_config::SdkConfig;
+use serde_json::Value;
+use url::Url;
+
+use crate::config::Config;
+use crate::connect::{Role, settings};
+use crate::error::{Error, chain};
+use crate::executions::Executions;
+use crate::kafka;
+use crate::secrets::Secrets;
+use crate::store::Store;
+
+/// A variable that a function needs and does not have.
+#[derive(Debug, thiserror::Error)]
+#[error("environment variable {name} {problem}")]
+pub struct EnvError {
+    name: &'static str,
+    problem: String,
+}
+
+/// A variable's value.
+///
+/// # Errors
+/// It is not set, or empty.
+pub fn required(name: &'static str) -> Result<String, EnvError> {
+    optional(name).ok_or_else(|| EnvError {
+        name,
+        problem: "is not set".to_owned(),
+    })
+}
+
+/// A variable's value, or `None` where it is not set or empty.
+#[must_use]
+pub fn optional(name: &'static str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// A variable's value as a URL.
+///
+/// # Errors
+/// It is not set, or no URL.
+pub fn url(name: &'static str) -> Result<Url, EnvError> {
+    let text = required(name)?;
+    // Joining a path to a URL replaces what stands behind its last slash.
+    let text = if text.ends_with('/') {
+        text
+    } else {
+        text + "/"
+    };
+    Url::parse(&text).map_err(|error| EnvError {
+        name,
+        problem: format!("is no URL ({error})"),
+    })
+}
+
+/// Everything that all functions share.
+#[derive(Debug)]
+pub struct Env {
+    sdk: SdkConfig,
+    /// The configuration.
+    pub config: Config,
+    /// The table.
+    pub store: Store,
+    /// Secrets by ARN.
+    pub secrets: Secrets,
+    /// Whether applying is on where the table does not say.
+    pub apply_enabled: bool,
+    steps: Vec<String>,
+}
+
+impl Env {
+    /// Starts a function: logs, configuration, clients. Nothing here connects to a broker: one that is down must not
+    /// keep a function from starting.
+    ///
+    /// # Errors
+    /// A variable is missing or the configuration is wrong.
+    pub async fn start() -> Result<Self, lambda_runtime::Error> {
+        lambda_runtime::tracing::init_default_subscriber();
+        let config = Config::load(required("OFFSET_GUARD_CONFIG")?).inspect_err(|error| {
+            // The runtime prints only the error itself, and its causes are what a person needs.
+            tracing::error!(error = chain(error), "the configuration is not usable");
+        })?;
+        let sdk = aws_config::load_defaults(aws_config::BehaviorVersion::latest()).await;
+        let store = Store::new(
+            aws_sdk_dynamodb::Client::new(&sdk),
+            required("OFFSET_GUARD_TABLE")?,
+        );
+        let secrets = Secrets::new(aws_sdk_secretsmanager::Client::new(&sdk));
+        tracing::info!(config_hash = config.hash(), "started");
+        Ok(Self {
+            config,
+            store,
+            secrets,
+            apply_enabled: optional("OFFSET_GUARD_APPLY_ENABLED").is_none_or(|on| on == "true"),
+            steps: optional("OFFSET_GUARD_STEPS")
+                .unwrap_or_default()
+                .split(',')
+                .map(str::to_owned)
+                .collect(),
+            sdk,
+        })
+    }
+
+    /// Refuses a step that this deployment has no business with: its role could do it in part, which is worse.
+    ///
+    /// # Errors
+    /// The step is not this deployment's.
+    pub fn allow(&self, event: &Value) -> Result<(), Error> {
+        let step = event["step"].as_str().unwrap_or_default();
+        if self.steps.iter().any(|allowed| allowed == step) {
+            return Ok(());
+        }
+        let allowed = self.steps.join(", ");
+        Err(Error::InvalidEvent(format!(
+            "step {step:?} is not run by this function, which runs {allowed}"
+        )))
+    }
+
+    /// Step Functions.
+    #[must_use]
+    pub fn executions(&self) -> Executions {
+        Executions::new(aws_sdk_sfn::Client::new(&self.sdk))
+    }
+
+    /// A reader for a cluster by its name in the configuration.
+    ///
+    /// # Errors
+    /// The cluster is not configured, or its secret is not usable.
+    pub async fn reader(&self, cluster: &str, role: Role) -> Result<kafka::GroupReader, Error> {
+        Ok(kafka::GroupReader::connect(
+            self.settings(cluster, role).await?,
+        )?)
+    }
+
+    /// A writer for a cluster, as the principal that may commit.
+    ///
+    /// # Errors
+    /// The cluster is not configured, or its secret is not usable.
+    pub async fn writer(&self, cluster: &str) -> Result<kafka::GroupWriter, Error> {
+        let settings = self.settings(cluster, Role::Apply).await?;
+        Ok(kafka::GroupWriter::connect(&settings)?)
+    }
+
+    async fn settings(
+        &self,
+        cluster: &str,
+        role: Role,
+    ) -> Result<kafka::ConnectionSettings, Error> {
+        let configured = self
+            .config
+            .cluster(Some(cluster))
+            .ok_or_else(|| Error::Broken(format!("cluster {cluster} is not configured")))?;
+        settings(configured, role, &self.secrets).await
+    }
+}
+
+/// Reads an event, or says what is wrong with it.
+///
+/// # Errors
+/// It is not what the function takes.
+pub fn event<T: serde::de::DeserializeOwned>(event: Value) -> Result<T, Error> {
+    serde_json::from_value(event).map_err(|error| Error::InvalidEvent(error.to_string()))
+}

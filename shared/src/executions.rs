@@ -1,0 +1,265 @@
+//! The state machine's executions: starting one, asking after one, and ending the wait of one.
+
+use std::error::Error;
+
+use aws_sdk_sfn::Client;
+use aws_sdk_sfn::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_sfn::operation::describe_execution::DescribeExecutionError;
+use aws_sdk_sfn::operation::start_execution::StartExecutionError;
+use aws_sdk_sfn::types::ExecutionStatus;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::error::chain;
+use crate::store::{ErrorClass, TaskToken};
+
+/// Step Functions. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Executions {
+    client: Client,
+}
+
+/// What an answer to a waiting task met (`SendTaskSuccess`, `SendTaskFailure`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// The execution has it and goes on.
+    Received,
+    /// Nothing waits for it: it was told before, its time is over, or it ended (`TaskTimedOut`, `TaskDoesNotExist`).
+    NoLongerWaiting,
+}
+
+/// What a start met (`StartExecution`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Started {
+    /// It runs under this ARN.
+    Now(String),
+    /// One of this name ran before or runs now, with another input (`ExecutionAlreadyExists`).
+    NameTaken,
+}
+
+/// An execution as Step Functions sees it (`DescribeExecution`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Execution {
+    /// Where it stands.
+    pub status: Status,
+    /// When it started.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub stopped_at: Option<Timestamp>,
+    /// The name of the error that ended it.
+    pub error: Option<String>,
+    /// The error's text.
+    pub cause: Option<String>,
+}
+
+/// Where an execution stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// It runs, or waits to be redriven.
+    Running,
+    /// It reached an end state.
+    Succeeded,
+    /// It reached a failure, or an error that nothing caught.
+    Failed,
+    /// It took longer than it may.
+    TimedOut,
+    /// Somebody stopped it.
+    Aborted,
+    /// A word that this client does not know.
+    Unknown,
+}
+
+/// A call to Step Functions that failed.
+///
+/// Holds text alone: the SDK's own error keeps the whole answer, and an answer may repeat the token that was sent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{operation} failed: {detail}")]
+pub struct ExecutionsError {
+    /// The operation, in the name of the AWS API.
+    pub operation: &'static str,
+    /// What may be done about it.
+    pub class: ErrorClass,
+    /// What was said, without the token.
+    pub detail: String,
+}
+
+impl Executions {
+    /// Step Functions, reached through `client`.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// Ends the wait that `token` stands for, with a result.
+    ///
+    /// # Errors
+    /// The call failed; whether the execution got it is then unknown, and telling it again does no harm.
+    pub async fn task_succeeded(
+        &self,
+        token: &TaskToken,
+        output: &Value,
+    ) -> Result<Told, ExecutionsError> {
+        let call = self.client.send_task_success();
+        let call = call.task_token(token.expose()).output(output.to_string());
+        told("SendTaskSuccess", token, call.send().await)
+    }
+
+    /// Ends the wait that `token` stands for, with an error whose name the state machine's `Catch` can match.
+    ///
+    /// # Errors
+    /// The call failed; whether the execution got it is then unknown, and telling it again does no harm.
+    pub async fn task_failed(
+        &self,
+        token: &TaskToken,
+        error: &str,
+        cause: &str,
+    ) -> Result<Told, ExecutionsError> {
+        let call = self.client.send_task_failure();
+        let call = call.task_token(token.expose()).error(error).cause(cause);
+        told("SendTaskFailure", token, call.send().await)
+    }
+
+    /// Asks after an execution; `None` where there is none (any more: they are kept for 90 days).
+    ///
+    /// # Errors
+    /// The call failed.
+    pub async fn describe(&self, arn: &str) -> Result<Option<Execution>, ExecutionsError> {
+        const OPERATION: &str = "DescribeExecution";
+        let found = match self
+            .client
+            .describe_execution()
+            .execution_arn(arn)
+            .send()
+            .await
+        {
+            Ok(found) => found,
+            Err(error)
+                if error
+                    .as_service_error()
+                    .is_some_and(DescribeExecutionError::is_execution_does_not_exist) =>
+            {
+                return Ok(None);
+            }
+            Err(error) => return Err(failure(OPERATION, &error, None)),
+        };
+        let time = |at: &aws_smithy_types::DateTime| {
+            Timestamp::new(at.secs(), i32::try_from(at.subsec_nanos()).unwrap_or(0)).map_err(
+                |error| ExecutionsError {
+                    operation: OPERATION,
+                    class: ErrorClass::Internal,
+                    detail: error.to_string(),
+                },
+            )
+        };
+        Ok(Some(Execution {
+            status: match found.status() {
+                ExecutionStatus::Running | ExecutionStatus::PendingRedrive => Status::Running,
+                ExecutionStatus::Succeeded => Status::Succeeded,
+                ExecutionStatus::Failed => Status::Failed,
+                ExecutionStatus::TimedOut => Status::TimedOut,
+                ExecutionStatus::Aborted => Status::Aborted,
+                _ => Status::Unknown,
+            },
+            started_at: time(found.start_date())?,
+            stopped_at: found.stop_date().map(time).transpose()?,
+            error: found.error().map(str::to_owned),
+            cause: found.cause().map(str::to_owned),
+        }))
+    }
+
+    /// Starts an execution of `state_machine` under `name`, which is used once in 90 days.
+    ///
+    /// # Errors
+    /// The call failed; starting it again under the same name and with the same input does no harm.
+    pub async fn start(
+        &self,
+        state_machine: &str,
+        name: &str,
+        input: &Value,
+    ) -> Result<Started, ExecutionsError> {
+        let call = self.client.start_execution();
+        let call = call.state_machine_arn(state_machine).name(name);
+        match call.input(input.to_string()).send().await {
+            Ok(started) => Ok(Started::Now(started.execution_arn)),
+            Err(error)
+                if error
+                    .as_service_error()
+                    .is_some_and(StartExecutionError::is_execution_already_exists) =>
+            {
+                Ok(Started::NameTaken)
+            }
+            Err(error) => Err(failure("StartExecution", &error, None)),
+        }
+    }
+}
+
+fn told<T, E>(
+    operation: &'static str,
+    token: &TaskToken,
+    answer: Result<T, SdkError<E>>,
+) -> Result<Told, ExecutionsError>
+where
+    E: Error + ProvideErrorMetadata + 'static,
+{
+    match answer {
+        Ok(_) => Ok(Told::Received),
+        Err(error) => match error.as_service_error().and_then(E::code) {
+            Some("TaskTimedOut" | "TaskDoesNotExist") => Ok(Told::NoLongerWaiting),
+            _ => Err(failure(operation, &error, Some(token))),
+        },
+    }
+}
+
+fn failure<E>(
+    operation: &'static str,
+    error: &SdkError<E>,
+    token: Option<&TaskToken>,
+) -> ExecutionsError
+where
+    E: Error + ProvideErrorMetadata + 'static,
+{
+    let detail = match error.as_service_error() {
+        Some(answer) => {
+            let code = answer.code().unwrap_or("an error without a code");
+            answer
+                .message()
+                .map_or(code.to_owned(), |message| format!("{code}: {message}"))
+        }
+        None => chain(error),
+    };
+    ExecutionsError {
+        operation,
+        class: class(error),
+        detail: match token {
+            Some(token) => detail.replace(token.expose(), "***"),
+            None => detail,
+        },
+    }
+}
+
+/// What may be done about it. Rights and keys that are wrong do not come right by trying again at once.
+fn class<E: ProvideErrorMetadata>(error: &SdkError<E>) -> ErrorClass {
+    match error {
+        SdkError::TimeoutError(_) | SdkError::DispatchFailure(_) | SdkError::ResponseError(_) => {
+            ErrorClass::Transient
+        }
+        SdkError::ServiceError(answer) => match answer.err().code() {
+            Some(
+                "ThrottlingException"
+                | "Throttling"
+                | "TooManyRequestsException"
+                | "RequestLimitExceeded"
+                | "ExecutionLimitExceeded"
+                | "KmsThrottlingException"
+                | "ServiceUnavailable"
+                | "ServiceUnavailableException"
+                | "InternalFailure"
+                | "InternalServerError"
+                | "RequestTimeout",
+            ) => ErrorClass::Transient,
+            _ if answer.raw().status().is_server_error() => ErrorClass::Transient,
+            _ => ErrorClass::Internal,
+        },
+        _ => ErrorClass::Internal,
+    }
+}

@@ -1,0 +1,103 @@
+//! Everything that is known of one approval, and what may be said of it at an instant.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::domain::approval::{Approval, ApprovalStatus, Decision, Standing};
+use crate::domain::audit::Audit;
+use crate::domain::offset::TopicPartition;
+use crate::domain::plan::Plan;
+use crate::domain::recovery::{Outcome, PartitionOutcome, Recovery};
+
+/// One approval, its plan and how far the recovery came.
+#[derive(Debug, Clone)]
+pub(super) struct Case {
+    pub(super) approval: Approval,
+    pub(super) plan: Plan,
+    pub(super) recovery: Option<Recovery>,
+    pub(super) result: BTreeMap<TopicPartition, PartitionOutcome>,
+    pub(super) audit: Option<Audit>,
+}
+
+/// Where a case stands, as the page's headline says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Waits for a person.
+    Open,
+    /// Nobody decided in time.
+    Expired,
+    /// Another request took its place.
+    Superseded,
+    /// A person said no.
+    Rejected,
+    /// A person said yes; nothing has come of it yet.
+    Approved,
+    /// Admitted: waits until it can be applied, until then.
+    Admitted(Timestamp),
+    /// Requests are being sent.
+    Applying,
+    /// All requests are answered; the group is read back.
+    Verifying,
+    /// What Verify found.
+    Ended(Outcome),
+    /// It ended before anything was sent.
+    EndedUnsent,
+    /// It ended, something may have been sent, and nothing was verified.
+    EndedUnproven,
+}
+
+impl Case {
+    pub(super) fn stage(&self, now: Timestamp) -> Stage {
+        match self.approval.standing(now) {
+            Standing::Open => Stage::Open,
+            Standing::Closed(ApprovalStatus::Pending | ApprovalStatus::Expired) => Stage::Expired,
+            Standing::Closed(ApprovalStatus::Superseded) => Stage::Superseded,
+            Standing::Closed(ApprovalStatus::Rejected) => Stage::Rejected,
+            Standing::Closed(ApprovalStatus::Approved) => self.progress(),
+        }
+    }
+
+    fn progress(&self) -> Stage {
+        let audited = self.audit.as_ref().and_then(|audit| audit.outcome.clone());
+        let recovery = self.recovery.as_ref();
+        if let Some(outcome) = recovery.and_then(|r| r.outcome.clone()).or(audited) {
+            return Stage::Ended(outcome);
+        }
+        let over = self.audit.is_some() || recovery.is_some_and(|r| r.closed_at.is_some());
+        let sent = recovery.is_some_and(|r| r.apply_until.is_some() || r.apply_ended_at.is_some());
+        match (over, sent) {
+            (true, true) => Stage::EndedUnproven,
+            (true, false) => Stage::EndedUnsent,
+            (false, true) if recovery.is_some_and(|r| r.apply_ended_at.is_some()) => {
+                Stage::Verifying
+            }
+            (false, true) => Stage::Applying,
+            (false, false) => recovery
+                .and_then(|r| r.apply_by)
+                .map_or(Stage::Approved, Stage::Admitted),
+        }
+    }
+
+    /// The stored decision that has not reached the waiting execution, if there is one.
+    pub(super) fn undelivered(&self) -> Option<Decision> {
+        if self.approval.delivered_at.is_some() {
+            return None;
+        }
+        match self.approval.status {
+            ApprovalStatus::Approved => Some(Decision::Approve),
+            ApprovalStatus::Rejected => Some(Decision::Reject),
+            ApprovalStatus::Pending | ApprovalStatus::Expired | ApprovalStatus::Superseded => None,
+        }
+    }
+
+    /// The same, as long as nothing else shows that the execution has it or has ended.
+    pub(super) fn awaits_delivery(&self) -> Option<Decision> {
+        let went_on = self
+            .recovery
+            .as_ref()
+            .is_some_and(|r| r.apply_by.is_some() || r.closed_at.is_some());
+        self.undelivered()
+            .filter(|_| !went_on && self.audit.is_none())
+    }
+}

@@ -1,0 +1,168 @@
+//! Requests and responses, apart from the shape that API Gateway gives them.
+
+use std::sync::LazyLock;
+
+use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
+use aws_lambda_events::encodings::Body;
+use aws_lambda_events::http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName,
+    LOCATION, REFERRER_POLICY, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
+};
+use aws_lambda_events::http::{HeaderMap, HeaderValue, Method};
+use data_encoding::BASE64;
+use sha2::{Digest, Sha256};
+
+use super::view::CSS;
+
+/// A request to the page.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The method.
+    pub method: Method,
+    /// What stands after `/approvals/` in the path.
+    pub id: String,
+    /// The query, as it was sent.
+    pub query: String,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body; `None` where it was not what its encoding said.
+    pub body: Option<Vec<u8>>,
+}
+
+impl From<ApiGatewayV2httpRequest> for Request {
+    fn from(event: ApiGatewayV2httpRequest) -> Self {
+        let path = event.raw_path.unwrap_or_default();
+        let body = event.body.unwrap_or_default();
+        Self {
+            method: event.request_context.http.method,
+            // Behind a stage or a mapped domain the path has more in front; the id is what the link ends with.
+            id: path
+                .rsplit_once("/approvals/")
+                .map_or(String::new(), |(_, id)| id.to_owned()),
+            query: event.raw_query_string.unwrap_or_default(),
+            headers: event.headers,
+            body: if event.is_base64_encoded {
+                BASE64.decode(body.as_bytes()).ok()
+            } else {
+                Some(body.into_bytes())
+            },
+        }
+    }
+}
+
+impl Request {
+    /// The header's value, if it was sent exactly once and is text.
+    pub(super) fn header(&self, name: impl Into<HeaderName>) -> Option<&str> {
+        let mut values = self.headers.get_all(name.into()).into_iter();
+        let value = values.next()?;
+        values.next().is_none().then(|| value.to_str().ok())?
+    }
+
+    /// The first value of a field of the query.
+    pub(super) fn query(&self, name: &str) -> Option<String> {
+        url::form_urlencoded::parse(self.query.as_bytes())
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.into_owned())
+    }
+}
+
+/// A response of the page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Response {
+    /// The status code.
+    pub status: u16,
+    /// The headers, without the ones that every response has.
+    headers: Vec<(HeaderName, String)>,
+    /// The body.
+    pub body: String,
+}
+
+/// No script, no picture, no frame, nothing from elsewhere: this page's one style sheet and its own form.
+static POLICY: LazyLock<String> = LazyLock::new(|| {
+    let style = BASE64.encode(&Sha256::digest(CSS));
+    format!(
+        "default-src 'none'; style-src 'sha256-{style}'; form-action 'self'; \
+         frame-ancestors 'none'; base-uri 'none'"
+    )
+});
+
+impl Response {
+    pub(super) fn html(status: u16, body: String) -> Self {
+        Self {
+            status,
+            headers: vec![(CONTENT_TYPE, "text/html; charset=utf-8".to_owned())],
+            body,
+        }
+    }
+
+    pub(super) fn csv(name: &str, body: String) -> Self {
+        Self {
+            status: 200,
+            headers: vec![
+                (CONTENT_TYPE, "text/csv; charset=utf-8".to_owned()),
+                (
+                    CONTENT_DISPOSITION,
+                    format!("attachment; filename=\"{name}\""),
+                ),
+            ],
+            body,
+        }
+    }
+
+    /// To be fetched by GET: a reload of what comes then sends no form again (RFC 9110 section 15.4.4).
+    pub(super) fn see_other(location: &str) -> Self {
+        Self {
+            status: 303,
+            headers: vec![(LOCATION, location.to_owned())],
+            body: String::new(),
+        }
+    }
+
+    pub(super) fn allow(mut self, methods: &str) -> Self {
+        self.headers.push((ALLOW, methods.to_owned()));
+        self
+    }
+
+    pub(super) fn retry_after(mut self, seconds: u32) -> Self {
+        self.headers.push((RETRY_AFTER, seconds.to_string()));
+        self
+    }
+
+    pub(super) fn without_body(mut self) -> Self {
+        self.body.clear();
+        self
+    }
+
+    /// All headers.
+    #[must_use]
+    pub fn headers(&self) -> HeaderMap {
+        let always = [
+            (CACHE_CONTROL, "no-store"),
+            // Under `no-referrer` a browser sends `Origin: null` with the page's own form.
+            (REFERRER_POLICY, "same-origin"),
+            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (HeaderName::from_static("x-robots-tag"), "noindex"),
+            (CONTENT_SECURITY_POLICY, POLICY.as_str()),
+        ];
+        let own = self
+            .headers
+            .iter()
+            .map(|(name, value)| (name.clone(), value.as_str()));
+        always
+            .into_iter()
+            .chain(own)
+            // Every value is made here, of ASCII; one that were none would be left out, not sent broken.
+            .filter_map(|(name, value)| Some((name, HeaderValue::from_str(value).ok()?)))
+            .collect()
+    }
+}
+
+impl From<Response> for ApiGatewayV2httpResponse {
+    fn from(response: Response) -> Self {
+        let mut event = Self::default();
+        event.status_code = i64::from(response.status);
+        event.headers = response.headers();
+        event.body = Some(Body::Text(response.body));
+        event
+    }
+}

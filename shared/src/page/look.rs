@@ -1,0 +1,163 @@
+//! One look at a case: what a form leads to, and the page that answers it. Nothing here reads or writes the table.
+
+use jiff::Timestamp;
+
+use super::case::{Case, Stage};
+use super::form::Form;
+use super::http::Response;
+use super::link::LinkId;
+use super::problem::{Problem, RETRY_SECONDS};
+use super::token::{BadToken, FormKey, VALID_FOR};
+use super::view::{self, Forms, Resend, Shown};
+use super::visible::visible;
+use crate::domain::approval::{Decision, Standing};
+
+/// One look at a case: by whom, when, and at which page of it.
+pub(super) struct Look<'a> {
+    pub(super) link: &'a LinkId,
+    pub(super) key: &'a FormKey,
+    /// The page of the moves, from 1.
+    pub(super) number: usize,
+    pub(super) now: Timestamp,
+}
+
+/// What a POST that is in order leads to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// To be decided now.
+    Decide(Decision),
+    /// Decided before; the execution may still have to be told.
+    Deliver,
+    /// To be shown only, with what to say.
+    Show(&'static str),
+    /// The typed name is not the group's.
+    WrongName,
+}
+
+impl Look<'_> {
+    /// What is to be done with a form. Nothing is done yet.
+    pub(super) fn judge(&self, case: &Case, form: &Form) -> Result<Step, Problem> {
+        let digest = &case.approval.digest;
+        let decision = form.decision.ok_or(Problem::Token(BadToken::Forged))?;
+        self.key
+            .check(&form.token, self.link, decision, digest, self.now)
+            .map_err(Problem::Token)?;
+        match case.stage(self.now) {
+            Stage::Open => {}
+            Stage::Expired | Stage::Superseded => {
+                return Ok(Step::Show(
+                    "It can no longer be decided. What you sent has changed nothing.",
+                ));
+            }
+            Stage::Rejected
+            | Stage::Approved
+            | Stage::Admitted(_)
+            | Stage::Applying
+            | Stage::Verifying
+            | Stage::Ended(_)
+            | Stage::EndedUnsent
+            | Stage::EndedUnproven => return Ok(Step::Deliver),
+        }
+        if decision == Decision::Approve && !names(&form.group, &case.plan.group.0) {
+            return Ok(Step::WrongName);
+        }
+        Ok(Step::Decide(decision))
+    }
+
+    pub(super) fn show(&self, case: &Case, notice: Option<&str>) -> Result<Response, Problem> {
+        let status = match case.stage(self.now) {
+            Stage::Expired | Stage::Superseded => 410,
+            Stage::Open
+            | Stage::Rejected
+            | Stage::Approved
+            | Stage::Admitted(_)
+            | Stage::Applying
+            | Stage::Verifying
+            | Stage::Ended(_)
+            | Stage::EndedUnsent
+            | Stage::EndedUnproven => 200,
+        };
+        let shown = Shown {
+            notice: notice.map(str::to_owned),
+            resend: case
+                .awaits_delivery()
+                .map(|decision| self.resend(case, decision)),
+            ..Shown::default()
+        };
+        self.render(status, case, shown)
+    }
+
+    pub(super) fn wrong_name(&self, case: &Case, typed: String) -> Result<Response, Problem> {
+        let shown = Shown {
+            typed: Some(typed),
+            notice: Some(
+                "The group's id that you typed is another one. Nothing was decided.".to_owned(),
+            ),
+            ..Shown::default()
+        };
+        self.render(422, case, shown)
+    }
+
+    pub(super) fn no_longer_waiting(&self, case: &Case) -> Result<Response, Problem> {
+        let shown = Shown {
+            notice: Some(
+                "The recovery no longer waits for this decision: it has it already, or it has ended."
+                    .to_owned(),
+            ),
+            ..Shown::default()
+        };
+        self.render(410, case, shown)
+    }
+
+    pub(super) fn not_delivered(&self, case: &Case) -> Result<Response, Problem> {
+        let shown = Shown {
+            notice: Some(
+                "The decision is stored, but has not reached the recovery. It is sent again by itself; \
+                 you can also send it again here."
+                    .to_owned(),
+            ),
+            resend: case.undelivered().map(|decision| self.resend(case, decision)),
+            ..Shown::default()
+        };
+        Ok(self.render(503, case, shown)?.retry_after(RETRY_SECONDS))
+    }
+
+    fn render(&self, status: u16, case: &Case, shown: Shown) -> Result<Response, Problem> {
+        let approval = &case.approval;
+        let forms = (approval.standing(self.now) == Standing::Open).then(|| {
+            let until = (self.now + VALID_FOR).min(approval.approve_by);
+            Forms {
+                approve: self.sign(case, Decision::Approve, until),
+                reject: self.sign(case, Decision::Reject, until),
+                until,
+            }
+        });
+        let shown = Shown {
+            page: self.number,
+            forms,
+            ..shown
+        };
+        Ok(Response::html(status, view::plan(case, shown, self.now)?))
+    }
+
+    fn resend(&self, case: &Case, decision: Decision) -> Resend {
+        Resend {
+            decision,
+            token: self.sign(case, decision, self.now + VALID_FOR),
+        }
+    }
+
+    fn sign(&self, case: &Case, decision: Decision, until: Timestamp) -> String {
+        self.key
+            .sign(self.link, decision, &case.approval.digest, until)
+    }
+}
+
+/// Whether a person typed this group's id: as it is, or as the page shows it. Keyboards of phones add blanks.
+fn names(typed: &str, group: &str) -> bool {
+    let trimmed = typed.trim();
+    !typed.is_empty()
+        && (typed == group
+            || (!trimmed.is_empty() && trimmed == group.trim())
+            || trimmed == visible(group))
+}

@@ -1,0 +1,230 @@
+//! The approval page: GET shows, POST decides.
+//!
+//! A link's holder sees the plan and says yes or no, on a phone and without scripts. Showing changes nothing, however
+//! often a mail scanner or a chat preview looks. A decision is one conditional write; the waiting execution is told
+//! afterwards, and reads the stored decision itself.
+
+mod case;
+mod deliver;
+mod form;
+mod http;
+mod link;
+mod look;
+mod problem;
+mod token;
+mod view;
+mod visible;
+
+#[cfg(test)]
+mod tests;
+
+use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
+use aws_lambda_events::http::Method;
+use jiff::Timestamp;
+use url::Url;
+
+use crate::domain::approval::{Approval, Decision};
+use crate::domain::plan::PlanResult;
+use crate::error::chain;
+use crate::executions::Executions;
+use crate::store::{Decided, LinkHash, Store};
+use case::Case;
+pub use deliver::{DeliverError, Delivery, deliver};
+use form::Form;
+pub use http::{Request, Response};
+pub use link::LinkId;
+use look::{Look, Step};
+use problem::Problem;
+pub use token::{FormKey, KeyTooShort, VALID_FOR};
+pub use visible::visible;
+
+/// Who decided, where possession of the link is all that is asked for.
+pub const LINK_HOLDER: &str = "a holder of the link (identity not verified)";
+
+/// What the page needs.
+#[derive(Debug, Clone)]
+pub struct PageDeps {
+    /// The table.
+    pub store: Store,
+    /// Step Functions.
+    pub executions: Executions,
+    /// Signs the forms.
+    pub form_key: FormKey,
+    /// Where people reach the page. A form sent from any other origin is refused.
+    pub public_url: Url,
+    /// The clock.
+    pub now: fn() -> Timestamp,
+}
+
+/// Answers one event of the HTTP API.
+pub async fn handle(event: ApiGatewayV2httpRequest, deps: &PageDeps) -> ApiGatewayV2httpResponse {
+    respond(&Request::from(event), deps).await.into()
+}
+
+/// Answers one request. HEAD is answered as GET is, without the body.
+pub async fn respond(request: &Request, deps: &PageDeps) -> Response {
+    let response = match answer(request, deps).await {
+        Ok(response) => response,
+        Err(problem) => problem.response(),
+    };
+    if request.method == Method::HEAD {
+        response.without_body()
+    } else {
+        response
+    }
+}
+
+async fn answer(request: &Request, deps: &PageDeps) -> Result<Response, Problem> {
+    let (link, ask) = ask(request, &deps.public_url)?;
+    let hash = LinkHash::of(link.expose());
+    let case = load(&deps.store, &hash).await?;
+    let now = (deps.now)();
+    let look = Look {
+        link: &link,
+        key: &deps.form_key,
+        number: page_number(request),
+        now,
+    };
+    let form = match ask {
+        Ask::Table => return Ok(csv(&case)),
+        Ask::Show => return look.show(&case, None),
+        Ask::Decide(form) => form,
+    };
+    match look.judge(&case, &form)? {
+        Step::Show(notice) => look.show(&case, Some(notice)),
+        Step::WrongName => look.wrong_name(&case, form.group),
+        Step::Deliver => {
+            // Sending the same decision once more is how an undelivered one is repaired: that is no contradiction.
+            let repairs = case.undelivered() == form.decision;
+            let approval = case.approval.clone();
+            let notice = (!repairs).then_some(ALREADY);
+            tell(deps, &look, &hash, case, approval, notice).await
+        }
+        Step::Decide(decision) => {
+            // No reason is asked for with an approval.
+            let reason = match decision {
+                Decision::Approve => "",
+                Decision::Reject => form.reason.as_str(),
+            };
+            let digest = &case.approval.digest;
+            let decided = deps
+                .store
+                .decide(&hash, digest, decision, LINK_HOLDER, reason, now)
+                .await?;
+            let (approval, notice) = match decided {
+                Decided::Now(approval) => {
+                    tracing::info!(plan = %approval.plan, decision = decision.as_str(), "decided");
+                    (approval, None)
+                }
+                Decided::Already(approval) => (approval, Some(ALREADY)),
+            };
+            tell(deps, &look, &hash, case, approval, notice).await
+        }
+    }
+}
+
+const ALREADY: &str = "This was decided before. What you sent has changed nothing.";
+
+/// Delivers a decision that stands and shows what came of it. Without a `notice` the page is fetched anew.
+async fn tell(
+    deps: &PageDeps,
+    look: &Look<'_>,
+    hash: &LinkHash,
+    mut case: Case,
+    approval: Approval,
+    notice: Option<&str>,
+) -> Result<Response, Problem> {
+    let delivery = deliver(&deps.store, &deps.executions, hash, &approval, look.now).await;
+    case.approval = approval;
+    match delivery {
+        Ok(Delivery::Delivered) => {
+            if case.approval.delivered_at.is_none() {
+                case.approval.delivered_at = Some(look.now);
+            }
+            match notice {
+                None => Ok(Response::see_other(look.link.expose())),
+                Some(notice) => look.show(&case, Some(notice)),
+            }
+        }
+        Ok(Delivery::NoLongerWaiting) => look.no_longer_waiting(&case),
+        // Closed without a decision while this one was on its way.
+        Ok(Delivery::NothingDecided) => look.show(&case, None),
+        Err(error) => {
+            tracing::error!(plan = %case.plan.id, error = chain(&error), "a decision is stored and not delivered");
+            look.not_delivered(&case)
+        }
+    }
+}
+
+/// Everything that is known of the approval behind a link.
+async fn load(store: &Store, hash: &LinkHash) -> Result<Case, Problem> {
+    let approval = store.approval(hash).await?.ok_or(Problem::Unknown)?;
+    let record = store.plan(&approval.plan).await?;
+    let Some(PlanResult::Ready(plan)) = record.map(|record| record.result) else {
+        return Err(Problem::PlanGone);
+    };
+    if plan.digest() != approval.digest {
+        tracing::error!(plan = %plan.id, "the stored plan is not the one that approval was asked for");
+        return Err(Problem::OtherPlan);
+    }
+    let recovery = store.recovery(&plan.id).await?;
+    // One plan is executed once: another execution's recovery says nothing about this approval.
+    let recovery = recovery.filter(|recovery| recovery.execution == approval.execution);
+    let result = match &recovery {
+        Some(_) => store.result(&plan.id).await?,
+        None => None,
+    };
+    let audit = store.audit_of(&approval.execution).await?;
+    Ok(Case {
+        approval,
+        plan,
+        recovery,
+        result: result.unwrap_or_default(),
+        audit,
+    })
+}
+
+/// What a request asks for, before anything is looked up.
+#[derive(Debug)]
+enum Ask {
+    Show,
+    Table,
+    Decide(Form),
+}
+
+fn ask(request: &Request, public_url: &Url) -> Result<(LinkId, Ask), Problem> {
+    if ![Method::GET, Method::HEAD, Method::POST].contains(&request.method) {
+        return Err(Problem::Method);
+    }
+    let link = LinkId::parse(&request.id).ok_or(Problem::Unknown)?;
+    if request.method == Method::POST {
+        return match Form::read(request, public_url) {
+            Ok(form) => Ok((link, Ask::Decide(form))),
+            Err(fault) => Err(Problem::Form(fault)),
+        };
+    }
+    let ask = match request.query("format").as_deref() {
+        Some("csv") => Ask::Table,
+        _ => Ask::Show,
+    };
+    Ok((link, ask))
+}
+
+/// Text that is no number asks for the first page; a number beyond the last page, for the last.
+fn page_number(request: &Request) -> usize {
+    request
+        .query("page")
+        .and_then(|page| page.parse().ok())
+        .unwrap_or(1)
+}
+
+fn csv(case: &Case) -> Response {
+    // An id is a ULID; whatever else would be stored as one gives no name to a file.
+    let id = &case.plan.id.0;
+    let name = if !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric()) {
+        format!("plan-{id}.csv")
+    } else {
+        "plan.csv".to_owned()
+    };
+    Response::csv(&name, case.plan.to_csv())
+}

@@ -1,0 +1,229 @@
+use super::*;
+use crate::domain::approval::Decision;
+use crate::page::form::Form;
+use crate::page::look::Step;
+use crate::page::problem::Problem;
+use crate::page::{Ask, ask};
+
+fn status(request: &Request) -> u16 {
+    match ask(request, &public_url()) {
+        Ok(_) => 200,
+        Err(problem) => problem.response().status,
+    }
+}
+
+#[test]
+fn what_is_no_request_of_this_page_has_its_own_status() {
+    let link = link();
+    let id = link.expose();
+    assert_eq!(status(&request(Method::GET, id)), 200);
+    assert_eq!(status(&request(Method::HEAD, id)), 200);
+    assert_eq!(status(&post(id, &[])), 200);
+    for method in [
+        Method::PUT,
+        Method::DELETE,
+        Method::PATCH,
+        Method::OPTIONS,
+        Method::TRACE,
+    ] {
+        assert_eq!(status(&request(method, id)), 405);
+    }
+    for id in [
+        "",
+        "short",
+        "../approvals",
+        "%00",
+        &"A".repeat(44),
+        &"é".repeat(22),
+    ] {
+        assert_eq!(status(&request(Method::GET, id)), 404, "{id}");
+        assert_eq!(status(&post(id, &[])), 404, "{id}");
+    }
+    assert_eq!(status(&post(id, &[("reason", &"x".repeat(9_000))])), 413);
+    let mut odd = post(id, &[]);
+    odd.headers
+        .insert("origin", HeaderValue::from_static("https://evil.example"));
+    assert_eq!(status(&odd), 403);
+    odd.headers
+        .insert("content-type", HeaderValue::from_static("application/json"));
+    assert_eq!(status(&odd), 415);
+    odd.body = None;
+    assert_eq!(status(&odd), 400);
+}
+
+#[test]
+fn a_refused_method_is_told_which_there_are() {
+    let refused = ask(&request(Method::PUT, link().expose()), &public_url());
+    let headers = refused.unwrap_err().response().headers();
+    assert_eq!(headers.get("allow").unwrap(), "GET, HEAD, POST");
+}
+
+/// What a form leads to at an instant.
+fn judge(case: &Case, form: &Form, now: Timestamp) -> Result<Step, u16> {
+    let (link, key) = (link(), key());
+    look(&link, &key, now)
+        .judge(case, form)
+        .map_err(|problem| problem.response().status)
+}
+
+/// The form as a browser takes it from the page and sends it.
+fn form(case: &Case, decision: Decision, group: &str) -> Form {
+    let page = look(&link(), &key(), now()).show(case, None).unwrap().body;
+    let field = format!("name=\"decision\" value=\"{}\"", decision.as_str());
+    let (_, rest) = page.split_once(&field).unwrap();
+    let (_, rest) = rest.split_once("name=\"token\" value=\"").unwrap();
+    let (token, _) = rest.split_once('"').unwrap();
+    let fields = [
+        ("decision", decision.as_str()),
+        ("token", token),
+        ("group", group),
+        ("reason", "not tonight"),
+    ];
+    match ask(&post(link().expose(), &fields), &public_url()) {
+        Ok((_, Ask::Decide(form))) => form,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_pages_own_forms_decide() {
+    let case = pending();
+    for (decision, typed) in [
+        (Decision::Approve, "shipment-sync"),
+        (Decision::Approve, " shipment-sync "),
+        (Decision::Reject, ""),
+    ] {
+        let form = form(&case, decision, typed);
+        assert_eq!(
+            judge(&case, &form, now()),
+            Ok(Step::Decide(decision)),
+            "{typed}"
+        );
+    }
+}
+
+#[test]
+fn an_approval_needs_the_groups_id() {
+    let case = pending();
+    for typed in ["", " ", "shipment", "Shipment-sync", "shipment-sync-2"] {
+        let form = form(&case, Decision::Approve, typed);
+        assert_eq!(judge(&case, &form, now()), Ok(Step::WrongName), "{typed:?}");
+    }
+}
+
+#[test]
+fn an_id_that_no_keyboard_has_is_typed_as_it_is_shown() {
+    let named = |group: &str| {
+        let mut plan = plan();
+        plan.group = GroupId(group.to_owned());
+        case(plan)
+    };
+    for (group, typed, step) in [
+        ("a\u{202E}b", "a⟨U+202E⟩b", Step::Decide(Decision::Approve)),
+        ("a\u{202E}b", "ab", Step::WrongName),
+        (" padded ", "padded", Step::Decide(Decision::Approve)),
+        (" ", "", Step::WrongName),
+        ("", "", Step::WrongName),
+    ] {
+        let case = named(group);
+        let form = form(&case, Decision::Approve, typed);
+        assert_eq!(judge(&case, &form, now()), Ok(step), "{group:?} {typed:?}");
+    }
+}
+
+#[test]
+fn a_form_without_this_pages_token_is_refused() {
+    let case = pending();
+    let good = form(&case, Decision::Approve, "shipment-sync");
+    let with = |change: fn(&mut Form)| {
+        let mut form = good.clone();
+        change(&mut form);
+        judge(&case, &form, now())
+    };
+    assert_eq!(with(|_| ()), Ok(Step::Decide(Decision::Approve)));
+    assert_eq!(with(|form| form.token.clear()), Err(403));
+    assert_eq!(with(|form| form.token.push('A')), Err(403));
+    // The token of the other button, and a word that no button has.
+    assert_eq!(
+        with(|form| form.decision = Some(Decision::Reject)),
+        Err(403)
+    );
+    assert_eq!(with(|form| form.decision = None), Err(403));
+
+    let mut other = plan();
+    other.moves[0].to = Some(CommittedOffset::bare(30));
+    assert_eq!(
+        judge(&super::case(other), &good, now()),
+        Err(403),
+        "another plan's"
+    );
+
+    let elsewhere = LinkId::random().unwrap();
+    let key = key();
+    let judged = look(&elsewhere, &key, now()).judge(&case, &good);
+    assert!(matches!(judged, Err(Problem::Token(_))), "another link's");
+}
+
+#[test]
+fn a_form_is_good_for_a_quarter_of_an_hour_and_never_longer_than_the_approval() {
+    let case = pending();
+    let open = form(&case, Decision::Reject, "");
+    let last = SignedDuration::from_millis(14 * 60_000 + 59_999);
+    assert!(judge(&case, &open, now() + last).is_ok());
+    assert_eq!(judge(&case, &open, now() + minutes(15)), Err(403));
+
+    let mut short = pending();
+    short.approval.approve_by = now() + minutes(1);
+    let open = form(&short, Decision::Reject, "");
+    assert!(judge(&short, &open, now() + SignedDuration::from_secs(59)).is_ok());
+    assert_eq!(judge(&short, &open, now() + minutes(1)), Err(403));
+}
+
+#[test]
+fn a_second_look_leaves_the_first_form_good() {
+    let case = pending();
+    let first = form(&case, Decision::Reject, "");
+    look(&link(), &key(), now() + minutes(5))
+        .show(&case, None)
+        .unwrap();
+    assert!(judge(&case, &first, now() + minutes(10)).is_ok());
+}
+
+#[test]
+fn a_click_after_the_decision_decides_nothing() {
+    for decision in [Decision::Approve, Decision::Reject] {
+        let late = form(&pending(), decision, "");
+        for status in [ApprovalStatus::Approved, ApprovalStatus::Rejected] {
+            assert_eq!(judge(&decided(status), &late, now()), Ok(Step::Deliver));
+        }
+        for status in [ApprovalStatus::Expired, ApprovalStatus::Superseded] {
+            let step = judge(&decided(status), &late, now());
+            assert!(matches!(step, Ok(Step::Show(_))), "{step:?}");
+        }
+    }
+}
+
+#[test]
+fn the_button_that_sends_a_decision_again_works_after_the_approvals_time() {
+    let mut case = decided(ApprovalStatus::Approved);
+    case.approval.delivered_at = None;
+    case.approval.approve_by = now() - minutes(1);
+    let again = form(&case, Decision::Approve, "");
+    assert_eq!(judge(&case, &again, now()), Ok(Step::Deliver));
+}
+
+#[test]
+fn a_decision_that_met_nobody_or_did_not_arrive_says_so() {
+    let mut case = decided(ApprovalStatus::Approved);
+    case.approval.delivered_at = None;
+    let (link, key) = (link(), key());
+    let look = look(&link, &key, now());
+    let gone = look.no_longer_waiting(&case).unwrap();
+    assert_eq!(gone.status, 410);
+    assert!(gone.body.contains("no longer waits"));
+    assert!(gone.body.contains("Decided by a holder of the link"));
+    let stuck = look.not_delivered(&case).unwrap();
+    assert_eq!(stuck.status, 503);
+    assert!(stuck.body.contains("Send the decision again"));
+    assert!(stuck.headers().contains_key("retry-after"));
+}

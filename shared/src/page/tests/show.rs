@@ -1,0 +1,464 @@
+use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
+use sha2::{Digest, Sha256};
+
+use super::*;
+use crate::domain::audit::{Audit, AuditStatus};
+use crate::domain::recovery::{Outcome, PartitionOutcome};
+use crate::domain::refusal::Refusal;
+use crate::page::http::Response;
+use crate::page::view::CSS;
+use crate::page::{Ask, ask, csv, page_number};
+
+fn shown(case: &Case) -> Response {
+    look(&link(), &key(), now()).show(case, None).unwrap()
+}
+
+fn html(case: &Case) -> String {
+    shown(case).body
+}
+
+fn snapshot(name: &str, html: &str) {
+    assert!(
+        html.contains(CSS),
+        "the style sheet is in the page as it is"
+    );
+    insta::assert_snapshot!(name, html.replace(CSS, "(page.css)"));
+}
+
+fn header(response: &Response, name: &str) -> String {
+    let headers = response.headers();
+    let value = headers.get(name).and_then(|value| value.to_str().ok());
+    value.unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_plan_that_waits_for_its_decision() {
+    snapshot("pending", &html(&pending()));
+}
+
+#[test]
+fn a_plan_that_was_applied_and_verified() {
+    let mut case = decided(ApprovalStatus::Approved);
+    case.result.insert(
+        TopicPartition::new("shipments", 1),
+        PartitionOutcome::Applied,
+    );
+    if let Some(recovery) = &mut case.recovery {
+        recovery.apply_by = Some(at("2026-03-14T02:45:00Z"));
+        recovery.apply_until = Some(at("2026-03-14T02:12:30Z"));
+        recovery.apply_ended_at = Some(at("2026-03-14T02:12:01Z"));
+        recovery.outcome = Some(Outcome::Verified);
+        recovery.closed_at = Some(at("2026-03-14T02:12:04Z"));
+    }
+    case.audit = Some(audit("VERIFIED", Some(Outcome::Verified), Vec::new()));
+    snapshot("verified", &html(&case));
+}
+
+fn audit(code: &str, outcome: Option<Outcome>, refusals: Vec<Refusal>) -> Audit {
+    let case = pending();
+    Audit {
+        at: at("2026-03-14T02:12:04Z"),
+        plan: Some(case.plan.id),
+        execution: case.approval.execution,
+        cluster_id: Some(case.plan.cluster_id),
+        group: Some(case.plan.group),
+        status: if refusals.is_empty() {
+            AuditStatus::Succeeded
+        } else {
+            AuditStatus::Failed
+        },
+        code: code.to_owned(),
+        message: "every partition is at its target".to_owned(),
+        requested_by: case.plan.requested_by,
+        reason: case.plan.reason,
+        decided_by: None,
+        decided_at: None,
+        digest: Some(case.approval.digest),
+        refusals,
+        outcome,
+        partitions: Vec::new(),
+    }
+}
+
+/// Names that would run, hide or reorder if they were printed as they are.
+fn hostile() -> Case {
+    let evil = r#"<script>alert(1)</script>&"'"#;
+    let mut plan = plan();
+    plan.group = GroupId(format!("{evil}\u{202E}cnys"));
+    plan.cluster = evil.to_owned();
+    plan.requested_by = format!("\"><img src=x onerror=alert(1)>{evil}");
+    plan.reason = format!("{evil}\n\u{0}\u{1B}[2J");
+    plan.source = Source::Checkpoint {
+        id: CheckpointId(evil.to_owned()),
+        ended_at: at("2026-03-14T01:00:02Z"),
+    };
+    plan.moves[0].partition.topic = evil.to_owned();
+    plan.left_alone[0].0.topic = format!("{evil}\u{200B}");
+    plan.warnings.push(Warning::Stateful {
+        kind: evil.to_owned(),
+    });
+    if let Warning::MustBeStopped { members, .. } = &mut plan.warnings[0] {
+        members[0].client_id = evil.to_owned();
+        members[0].host = "\u{2066}host\u{2069}".to_owned();
+    }
+    case(plan)
+}
+
+#[test]
+fn hostile_names_are_text_and_can_be_seen() {
+    let case = hostile();
+    let typed = r#""><script>alert(2)</script>"#.to_owned();
+    let page = look(&link(), &key(), now())
+        .wrong_name(&case, typed)
+        .unwrap();
+    assert_eq!(page.status, 422);
+    for live in [
+        "<script", "<img", "\u{202E}", "\u{200B}", "\u{0}", "\u{1B}", "\u{2066}",
+    ] {
+        assert!(!page.body.contains(live), "{live:?} came through");
+    }
+    // The one that was typed stands in an attribute and stays inside its quotes.
+    assert!(
+        page.body
+            .contains(r#"value="&#34;&#62;&#60;script&#62;alert(2)&#60;/script&#62;""#)
+    );
+    assert!(page.body.contains("⟨U+202E⟩cnys"));
+    snapshot("hostile", &page.body);
+}
+
+#[test]
+fn every_response_says_that_it_is_private_and_inert() {
+    let style = data_encoding::BASE64.encode(&Sha256::digest(CSS));
+    for response in [shown(&pending()), csv(&pending()), Response::see_other("x")] {
+        assert_eq!(header(&response, "cache-control"), "no-store");
+        assert_eq!(header(&response, "referrer-policy"), "same-origin");
+        assert_eq!(header(&response, "x-content-type-options"), "nosniff");
+        assert_eq!(header(&response, "x-robots-tag"), "noindex");
+        assert_eq!(
+            header(&response, "content-security-policy"),
+            format!(
+                "default-src 'none'; style-src 'sha256-{style}'; form-action 'self'; \
+                 frame-ancestors 'none'; base-uri 'none'"
+            )
+        );
+    }
+}
+
+#[test]
+fn the_page_needs_nothing_but_itself() {
+    let page = html(&pending());
+    let between = page.split("<style>").nth(1).unwrap();
+    assert_eq!(between.split("</style>").next(), Some(CSS));
+    for foreign in [
+        "<script", "<link", "<img", "<iframe", "style=\"", "http:", "https:", "url(",
+    ] {
+        assert!(!page.contains(foreign), "{foreign}");
+    }
+    // The link's secret is in the address alone, which a copy of the page does not carry.
+    assert!(!page.contains(link().expose()));
+}
+
+#[test]
+fn the_csv_has_the_digest_that_the_page_shows() {
+    for case in [pending(), hostile(), case(big(10_000))] {
+        let table = csv(&case);
+        let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(&table.body));
+        assert_eq!(digest, case.approval.digest.0);
+        assert!(html(&case).contains(&digest));
+        assert_eq!(header(&table, "content-type"), "text/csv; charset=utf-8");
+    }
+    let named = "attachment; filename=\"plan-01KMT8R3V4Q2X7YB5N6C0D1E2F.csv\"";
+    assert_eq!(header(&csv(&pending()), "content-disposition"), named);
+    let mut odd = pending();
+    odd.plan.id = PlanId("a\"\r\nb".to_owned());
+    let plain = "attachment; filename=\"plan.csv\"";
+    assert_eq!(header(&csv(&odd), "content-disposition"), plain);
+}
+
+/// A plan of many partitions in three topics, where the later ones move farther.
+fn big(partitions: i32) -> Plan {
+    let mut plan = plan();
+    plan.left_alone.clear();
+    plan.moves = (0..partitions)
+        .map(|n| {
+            moved(
+                ["a", "b", "c"][n as usize % 3],
+                n / 3,
+                1_000_000,
+                999_999 - i64::from(n),
+            )
+        })
+        .collect();
+    plan.moves.sort_by(|a, b| a.partition.cmp(&b.partition));
+    plan
+}
+
+#[test]
+fn a_big_plan_shows_totals_and_the_largest_moves_and_the_rest_by_pages() {
+    let case = case(big(10_000));
+    let (link, key) = (link(), key());
+    let body = |number| {
+        let look = Look {
+            number,
+            ..look(&link, &key, now())
+        };
+        look.show(&case, None).unwrap().body
+    };
+    let first = body(1);
+    assert!(first.contains("50 of 10000, the largest moves first"));
+    assert!(first.contains("\u{2212}10000</td>"), "the largest of all");
+    assert!(first.contains("By topic"));
+    assert!(first.contains("page 1 of 200"));
+    assert!(first.contains("href=\"?page=2#moves\""));
+    assert!(!first.contains("Previous"));
+    let rows = |page: &str| page.matches("data-label=\"Log end\"").count();
+    assert_eq!(rows(&first), 50);
+
+    let second = body(2);
+    assert!(second.contains("href=\"?page=1#moves\"") && second.contains("href=\"?page=3#moves\""));
+    assert!(second.contains("\u{2212}9950</td>") && !second.contains("\u{2212}9951</td>"));
+
+    let last = body(200);
+    assert!(last.contains("page 200 of 200") && !last.contains("Next"));
+    // Beyond either end is the nearest page that there is.
+    assert_eq!(body(usize::MAX), last);
+    assert_eq!(body(0), first);
+}
+
+#[test]
+fn what_went_wrong_comes_first_in_a_big_result() {
+    let mut case = decided(ApprovalStatus::Approved);
+    case.plan = big(200);
+    for m in &case.plan.moves {
+        let applied = PartitionOutcome::Applied;
+        case.result.insert(m.partition.clone(), applied);
+    }
+    let smallest = TopicPartition::new("a", 0);
+    let seen = "17".to_owned();
+    case.result
+        .insert(smallest, PartitionOutcome::Unknown { seen });
+    let page = html(&case);
+    let first = page.split("data-label=\"Result\"").nth(1).unwrap();
+    assert!(first.starts_with(" class=\"bad\">unknown: 17<"), "{first}");
+}
+
+#[test]
+fn partitions_left_alone_are_told_in_ranges() {
+    let mut plan = plan();
+    let far = (0..500).chain([700, 702]);
+    plan.left_alone = far
+        .map(|n| (TopicPartition::new("old", n), LeftAlone::NotInSource))
+        .collect();
+    let page = html(&case(plan));
+    assert!(page.contains("502 partitions (0\u{2013}499, 700, 702): not in the source"));
+}
+
+#[test]
+fn all_warnings_are_there_however_many() {
+    let mut plan = plan();
+    plan.warnings = (0..40)
+        .map(|n| Warning::WentBackwardsSince {
+            partition: TopicPartition::new("t", n),
+        })
+        .collect();
+    let page = html(&case(plan));
+    assert!(page.contains("<summary>30 more</summary>"));
+    assert!((0..40).all(|n| page.contains(&format!("the offset of t-{n} went back"))));
+}
+
+#[test]
+fn a_status_for_each_standing() {
+    let mut expired = pending();
+    expired.approval.approve_by = now();
+    for (case, status, says) in [
+        (pending(), 200, "Waits for a decision"),
+        (expired, 410, "Expired: nobody decided"),
+        (
+            decided(ApprovalStatus::Expired),
+            410,
+            "Expired: nobody decided",
+        ),
+        (decided(ApprovalStatus::Superseded), 410, "Superseded"),
+        (
+            decided(ApprovalStatus::Rejected),
+            200,
+            "Rejected. Nothing was moved.",
+        ),
+        (
+            decided(ApprovalStatus::Approved),
+            200,
+            "Approved. Nothing has been moved yet.",
+        ),
+    ] {
+        let page = shown(&case);
+        assert_eq!(page.status, status);
+        assert!(page.body.contains(says), "{says}");
+        let open = says.starts_with("Waits");
+        assert_eq!(page.body.contains("name=\"group\""), open, "{says}");
+        assert_eq!(
+            page.body.contains("Identity is not verified"),
+            open,
+            "{says}"
+        );
+    }
+}
+
+#[test]
+fn the_page_follows_an_approved_recovery_to_its_end() {
+    let says = |case: &Case, text: &str| {
+        let page = html(case);
+        assert!(page.contains(text), "{text}");
+    };
+    let mut case = decided(ApprovalStatus::Approved);
+    says(&case, "Stop the group&#39;s consumers now");
+    let change =
+        |case: &mut Case, change: fn(&mut Recovery)| change(case.recovery.as_mut().unwrap());
+
+    change(&mut case, |r| r.apply_by = Some(at("2026-03-14T02:45:00Z")));
+    says(
+        &case,
+        "Approved and admitted: to be applied by 2026-03-14 02:45:00 UTC.",
+    );
+    change(&mut case, |r| {
+        r.apply_until = Some(at("2026-03-14T02:20:00Z"))
+    });
+    says(&case, "being applied now");
+    change(&mut case, |r| {
+        r.apply_ended_at = Some(at("2026-03-14T02:19:00Z"))
+    });
+    says(&case, "being read back now");
+    for (outcome, text) in [
+        (
+            Outcome::Verified,
+            "Applied and verified: every partition is at its target.",
+        ),
+        (
+            Outcome::AppliedThenMoved,
+            "Applied: every partition was moved",
+        ),
+        (Outcome::NotApplied, "Approved, but not applied"),
+        (
+            Outcome::PartiallyApplied,
+            "Look at this: some partitions were moved",
+        ),
+        (Outcome::Unknown, "Look at this: it cannot be said"),
+    ] {
+        let mut case = case.clone();
+        case.recovery.as_mut().unwrap().outcome = Some(outcome);
+        says(&case, text);
+    }
+    change(&mut case, |r| {
+        r.closed_at = Some(at("2026-03-14T02:21:00Z"))
+    });
+    says(
+        &case,
+        "it ended while it was applied, and nothing was verified",
+    );
+
+    let mut unsent = decided(ApprovalStatus::Approved);
+    unsent.audit = Some(audit(
+        "APPLY_SWITCHED_OFF",
+        None,
+        vec![Refusal::ApplySwitchedOff],
+    ));
+    says(&unsent, "Approved, but not applied: nothing was sent.");
+    says(&unsent, "Refused, APPLY_SWITCHED_OFF:");
+}
+
+#[test]
+fn a_decision_that_did_not_arrive_can_be_sent_again() {
+    let button = "Send the decision again";
+    for status in [ApprovalStatus::Approved, ApprovalStatus::Rejected] {
+        let mut case = decided(status);
+        assert!(!html(&case).contains(button));
+        case.approval.delivered_at = None;
+        assert!(html(&case).contains(button));
+        // The recovery went on, so it was told; nobody noted it.
+        case.recovery.as_mut().unwrap().apply_by = Some(now());
+        assert!(!html(&case).contains(button));
+    }
+}
+
+#[test]
+fn time_left_is_said_in_units_that_matter() {
+    let mut case = pending();
+    for (left, text) in [
+        (SignedDuration::from_secs(1), ": 1 s left."),
+        (SignedDuration::from_secs(119), ": 119 s left."),
+        (minutes(41), ": 41 min left."),
+        (minutes(125), ": 2 h 5 min left."),
+    ] {
+        case.approval.approve_by = now() + left;
+        assert!(html(&case).contains(text), "{text}");
+    }
+}
+
+#[test]
+fn odd_queries_show_the_page() {
+    let mut get = request(Method::GET, link().expose());
+    for (query, number) in [
+        ("", 1),
+        ("page=2", 2),
+        ("page=x&page=3", 1),
+        ("page=-1", 1),
+        ("page=%FF", 1),
+    ] {
+        get.query = query.to_owned();
+        assert_eq!(page_number(&get), number, "{query}");
+        assert!(
+            matches!(ask(&get, &public_url()), Ok((_, Ask::Show))),
+            "{query}"
+        );
+    }
+    get.query = "page=2&format=csv".to_owned();
+    assert!(matches!(ask(&get, &public_url()), Ok((_, Ask::Table))));
+}
+
+#[test]
+fn events_of_the_http_api_come_in_and_go_out() {
+    let event = serde_json::json!({
+        "version": "2.0",
+        "routeKey": "POST /approvals/{id}",
+        "rawPath": "/stage/approvals/abc",
+        "rawQueryString": "page=2",
+        "headers": { "Content-Type": "text/x", "ORIGIN": "https://guard.example" },
+        "requestContext": { "http": { "method": "POST", "path": "/stage/approvals/abc" } },
+        "body": "YT1i",
+        "isBase64Encoded": true,
+    });
+    let read =
+        |event| Request::from(serde_json::from_value::<ApiGatewayV2httpRequest>(event).unwrap());
+    let request = read(event.clone());
+    assert_eq!(
+        (request.method.as_str(), request.id.as_str()),
+        ("POST", "abc")
+    );
+    assert_eq!(request.body.as_deref(), Some(b"a=b".as_slice()));
+    assert_eq!(
+        request.header(aws_lambda_events::http::header::CONTENT_TYPE),
+        Some("text/x")
+    );
+    assert_eq!(page_number(&request), 2);
+
+    let mut plain = event.clone();
+    plain["isBase64Encoded"] = false.into();
+    assert_eq!(read(plain).body.as_deref(), Some(b"YT1i".as_slice()));
+    let mut garbled = event.clone();
+    garbled["body"] = "%%%".into();
+    assert_eq!(read(garbled).body, None);
+    let mut bare = event;
+    bare.as_object_mut().unwrap().remove("body");
+    bare["rawPath"] = "/".into();
+    let bare = read(bare);
+    assert_eq!(
+        (bare.id.as_str(), bare.body.as_deref()),
+        ("", Some(b"".as_slice()))
+    );
+
+    let out = serde_json::to_value(ApiGatewayV2httpResponse::from(shown(&pending()))).unwrap();
+    assert_eq!(out["statusCode"], 200);
+    assert_eq!(out["headers"]["content-type"], "text/html; charset=utf-8");
+    assert_eq!(out["headers"]["cache-control"], "no-store");
+    assert_eq!(out["isBase64Encoded"], false);
+    assert!(out["body"].as_str().unwrap().starts_with("<!doctype html>"));
+}

@@ -1,0 +1,612 @@
+//! What the page shows, as HTML. No store, no clock: a case, an instant and a page number make the same text each time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use askama::Template;
+use jiff::Timestamp;
+
+use super::case::{Case, Stage};
+use crate::domain::approval::{Approval, Decision};
+use crate::domain::offset::CommittedOffset;
+use crate::domain::plan::{PartitionMove, Plan, Warning};
+use crate::domain::planner::seconds;
+use crate::domain::recovery::{Outcome, PartitionOutcome};
+
+/// The style sheet. The content security policy names its hash, so that no other style has effect.
+pub(super) const CSS: &str = include_str!("../../templates/page.css");
+
+/// How many rows a table shows at once.
+const ROWS: usize = 50;
+
+/// How many warnings stand open; the others are one tap away.
+const OPEN_WARNINGS: usize = 10;
+
+/// How many members a warning lists.
+const MEMBERS: usize = 20;
+
+/// How many ranges of partitions stand in one line.
+const RANGES: usize = 12;
+
+/// The two forms' tokens, and until when they are good.
+#[derive(Debug, Clone)]
+pub(super) struct Forms {
+    pub(super) approve: String,
+    pub(super) reject: String,
+    pub(super) until: Timestamp,
+}
+
+/// The form that sends a stored decision once more.
+#[derive(Debug, Clone)]
+pub(super) struct Resend {
+    pub(super) decision: Decision,
+    pub(super) token: String,
+}
+
+/// What the request adds to a case.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Shown {
+    /// The page of the moves, from 1.
+    pub(super) page: usize,
+    /// The forms, where it can be decided.
+    pub(super) forms: Option<Forms>,
+    /// The form to send a stored decision once more, where it has not arrived.
+    pub(super) resend: Option<Resend>,
+    /// What was typed and is not the group's id.
+    pub(super) typed: Option<String>,
+    /// What became of the request.
+    pub(super) notice: Option<String>,
+}
+
+/// The page of a plan.
+pub(super) fn plan(case: &Case, shown: Shown, now: Timestamp) -> Result<String, askama::Error> {
+    let (plan, approval) = (&case.plan, &case.approval);
+    let stage = case.stage(now);
+    let moves = &plan.moves;
+    let pages = moves.len().div_ceil(ROWS).max(1);
+    let page = shown.page.clamp(1, pages);
+    let rows: Vec<_> = ordered(case)
+        .into_iter()
+        .skip((page - 1) * ROWS)
+        .take(ROWS)
+        .map(|m| Row::new(m, case.result.get(&m.partition)))
+        .collect();
+    let (topics, topics_in_all) = if moves.len() > ROWS {
+        topics(plan)
+    } else {
+        (Vec::new(), 0)
+    };
+    let (left_alone, left_alone_in_all) = left_alone(plan);
+    let heading = heading(plan);
+    PlanPage {
+        css: CSS,
+        title: format!("{heading} {}: {}", plan.group.0, title(&stage)),
+        heading,
+        tone: tone(&stage),
+        headline: headline(&stage, approval, now),
+        details: details(case, &stage),
+        follows: matches!(
+            stage,
+            Stage::Approved | Stage::Admitted(_) | Stage::Applying | Stage::Verifying
+        ),
+        effect: effect(plan),
+        warnings: warnings(plan),
+        why: lines(&plan.reason),
+        decide_by: time(approval.approve_by),
+        apply_by: approval.apply_by(plan).map_or_else(
+            || {
+                let within = span(seconds(plan.apply_within_seconds).as_secs());
+                format!("{within} after the decision")
+            },
+            time,
+        ),
+        created_at: time(plan.created_at),
+        topics,
+        topics_in_all,
+        moves_caption: if pages > 1 {
+            format!("{} of {}, the largest moves first", rows.len(), moves.len())
+        } else {
+            format!("{} of {}", rows.len(), moves.len())
+        },
+        has_results: !case.result.is_empty(),
+        rows,
+        page,
+        pages,
+        per_page: ROWS,
+        left_alone,
+        left_alone_in_all,
+        history: history(case),
+        plan,
+        approval,
+        shown,
+    }
+    .render()
+}
+
+/// A page that says one thing; with `link`, the way back to the plan.
+pub(super) fn message(
+    title: &str,
+    text: &str,
+    link: Option<&str>,
+) -> Result<String, askama::Error> {
+    Message {
+        css: CSS,
+        title,
+        text,
+        link,
+    }
+    .render()
+}
+
+#[derive(Template)]
+#[template(path = "message.html")]
+struct Message<'a> {
+    css: &'static str,
+    title: &'a str,
+    text: &'a str,
+    link: Option<&'a str>,
+}
+
+#[derive(Template)]
+#[template(path = "plan.html")]
+struct PlanPage<'a> {
+    css: &'static str,
+    plan: &'a Plan,
+    approval: &'a Approval,
+    shown: Shown,
+    title: String,
+    heading: &'static str,
+    tone: &'static str,
+    headline: String,
+    details: Vec<String>,
+    follows: bool,
+    effect: String,
+    warnings: Vec<WarningShown>,
+    why: Vec<&'a str>,
+    decide_by: String,
+    apply_by: String,
+    created_at: String,
+    topics: Vec<Topic<'a>>,
+    topics_in_all: usize,
+    moves_caption: String,
+    has_results: bool,
+    rows: Vec<Row>,
+    page: usize,
+    pages: usize,
+    per_page: usize,
+    left_alone: Vec<LeftLine<'a>>,
+    left_alone_in_all: usize,
+    history: Vec<Step>,
+}
+
+impl PlanPage<'_> {
+    fn first_warnings(&self) -> &[WarningShown] {
+        self.warnings.get(..OPEN_WARNINGS).unwrap_or(&self.warnings)
+    }
+
+    fn other_warnings(&self) -> &[WarningShown] {
+        self.warnings.get(OPEN_WARNINGS..).unwrap_or_default()
+    }
+}
+
+struct WarningShown {
+    text: String,
+    more: Vec<String>,
+}
+
+struct Topic<'a> {
+    name: &'a str,
+    partitions: usize,
+    replayed: u64,
+    skipped: u64,
+    lost: u64,
+}
+
+struct Row {
+    partition: String,
+    current: String,
+    target: String,
+    change: String,
+    effect: String,
+    lost: u64,
+    log_start: i64,
+    log_end: i64,
+    result: String,
+    result_tone: &'static str,
+}
+
+struct LeftLine<'a> {
+    topic: &'a str,
+    partitions: String,
+    why: String,
+}
+
+struct Step {
+    at: Option<String>,
+    text: String,
+}
+
+impl Row {
+    fn new(m: &PartitionMove, result: Option<&PartitionOutcome>) -> Self {
+        let offset = |committed: &Option<CommittedOffset>| {
+            committed
+                .as_ref()
+                .map_or("no commit".to_owned(), |c| c.offset.to_string())
+        };
+        Self {
+            partition: m.partition.to_string(),
+            current: offset(&m.from),
+            target: offset(&m.to),
+            change: match (&m.from, &m.to) {
+                (Some(from), Some(to)) => signed(i128::from(to.offset) - i128::from(from.offset)),
+                (None, _) => "new".to_owned(),
+                (Some(_), None) => "removed".to_owned(),
+            },
+            effect: match (m.replayed(), m.skipped()) {
+                (0, 0) => "none".to_owned(),
+                (replayed, 0) => format!("{replayed} replayed"),
+                (_, skipped) => format!("{skipped} skipped"),
+            },
+            lost: m.lost,
+            log_start: m.log.log_start,
+            log_end: m.log.high,
+            result: result.map_or("not looked at".to_owned(), |result| match result {
+                PartitionOutcome::Applied => "applied".to_owned(),
+                PartitionOutcome::NotApplied => "not applied".to_owned(),
+                PartitionOutcome::AppliedThenMoved { now } => format!(
+                    "applied, since moved to {}",
+                    now.map_or("no commit".to_owned(), |now| now.to_string())
+                ),
+                PartitionOutcome::Unknown { seen } => format!("unknown: {seen}"),
+            }),
+            result_tone: match result {
+                Some(PartitionOutcome::Applied | PartitionOutcome::AppliedThenMoved { .. }) => {
+                    "good"
+                }
+                Some(PartitionOutcome::NotApplied | PartitionOutcome::Unknown { .. }) | None => {
+                    "bad"
+                }
+            },
+        }
+    }
+}
+
+/// With a true minus, which is as wide as the plus and is not broken off its number.
+fn signed(change: i128) -> String {
+    match change {
+        0 => "0 (metadata)".to_owned(),
+        1.. => format!("+{change}"),
+        _ => format!("\u{2212}{}", change.unsigned_abs()),
+    }
+}
+
+/// The moves as they are shown: in order while they fit one page; else what went wrong first, then the largest.
+fn ordered(case: &Case) -> Vec<&PartitionMove> {
+    let mut moves: Vec<_> = case.plan.moves.iter().collect();
+    if moves.len() > ROWS {
+        moves.sort_by_key(|m| {
+            let settled = match case.result.get(&m.partition) {
+                Some(PartitionOutcome::Unknown { .. }) => 0,
+                Some(PartitionOutcome::NotApplied) => 1,
+                Some(PartitionOutcome::AppliedThenMoved { .. } | PartitionOutcome::Applied)
+                | None => 2,
+            };
+            // A commit that is removed is the largest of all.
+            let size = match m.to {
+                None => u64::MAX,
+                Some(_) => m.replayed().max(m.skipped()),
+            };
+            (settled, std::cmp::Reverse(size), &m.partition)
+        });
+    }
+    moves
+}
+
+/// Totals of the topics with most to replay or skip, and how many topics there are.
+fn topics(plan: &Plan) -> (Vec<Topic<'_>>, usize) {
+    let mut by_name: BTreeMap<&str, Topic<'_>> = BTreeMap::new();
+    for m in &plan.moves {
+        let name = m.partition.topic.as_str();
+        let topic = by_name.entry(name).or_insert(Topic {
+            name,
+            partitions: 0,
+            replayed: 0,
+            skipped: 0,
+            lost: 0,
+        });
+        topic.partitions += 1;
+        topic.replayed = topic.replayed.saturating_add(m.replayed());
+        topic.skipped = topic.skipped.saturating_add(m.skipped());
+        topic.lost = topic.lost.saturating_add(m.lost);
+    }
+    let mut topics: Vec<_> = by_name.into_values().collect();
+    let in_all = topics.len();
+    topics.sort_by_key(|topic| std::cmp::Reverse(topic.replayed.max(topic.skipped)));
+    topics.truncate(ROWS);
+    (topics, in_all)
+}
+
+/// What is left alone, a line a topic and reason, and how many lines there are.
+fn left_alone(plan: &Plan) -> (Vec<LeftLine<'_>>, usize) {
+    let mut lines = BTreeMap::<_, Vec<i32>>::new();
+    for (partition, why) in &plan.left_alone {
+        lines
+            .entry((*why, partition.topic.as_str()))
+            .or_default()
+            .push(partition.partition);
+    }
+    let in_all = lines.len();
+    let lines = lines
+        .into_iter()
+        .take(ROWS)
+        .map(|((why, topic), partitions)| LeftLine {
+            topic,
+            partitions: ranges(&partitions),
+            why: why.to_string(),
+        })
+        .collect();
+    (lines, in_all)
+}
+
+/// `partition 3`, or `12 partitions (0–9, 12, 40)`.
+fn ranges(partitions: &[i32]) -> String {
+    let mut ranges: Vec<(i32, i32)> = Vec::new();
+    for &partition in partitions.iter().collect::<BTreeSet<_>>() {
+        match ranges.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(partition) => *last = partition,
+            _ => ranges.push((partition, partition)),
+        }
+    }
+    if let [(first, last)] = ranges.as_slice()
+        && first == last
+    {
+        return format!("partition {first}");
+    }
+    let shown: Vec<_> = ranges
+        .iter()
+        .take(RANGES)
+        .map(|(first, last)| match last {
+            last if first == last => first.to_string(),
+            last => format!("{first}\u{2013}{last}"),
+        })
+        .collect();
+    let more = if ranges.len() > RANGES {
+        ", \u{2026}"
+    } else {
+        ""
+    };
+    format!(
+        "{} partitions ({}{more})",
+        partitions.len(),
+        shown.join(", ")
+    )
+}
+
+fn warnings(plan: &Plan) -> Vec<WarningShown> {
+    plan.warnings
+        .iter()
+        .map(|warning| WarningShown {
+            text: warning.to_string(),
+            more: match warning {
+                Warning::MustBeStopped { members, .. } => {
+                    let mut more: Vec<_> = members
+                        .iter()
+                        .take(MEMBERS)
+                        .map(|m| format!("{} at {}, member {}", m.client_id, m.host, m.member_id))
+                        .collect();
+                    if members.len() > MEMBERS {
+                        more.push(format!("and {} more", members.len() - MEMBERS));
+                    }
+                    more
+                }
+                Warning::DisownedPassedOver { .. }
+                | Warning::WentBackwardsSince { .. }
+                | Warning::CreatesGroup
+                | Warning::Lost { .. }
+                | Warning::Skips { .. }
+                | Warning::MetadataDropped { .. }
+                | Warning::TopicIdUnknown { .. }
+                | Warning::MayAlterUnknown
+                | Warning::AssignOnly
+                | Warning::Stateful { .. } => Vec::new(),
+            },
+        })
+        .collect()
+}
+
+fn heading(plan: &Plan) -> &'static str {
+    if plan.creates_group() {
+        "Bring back group"
+    } else if plan.skipped() == 0 {
+        "Rewind group"
+    } else {
+        "Move group"
+    }
+}
+
+/// What approving does, in a sentence or two.
+fn effect(plan: &Plan) -> String {
+    let lost: u64 = plan.moves.iter().map(|m| m.lost).sum();
+    let waits = if plan.waits_for_empty {
+        " once its consumers have stopped"
+    } else {
+        ""
+    };
+    format!(
+        "Approving sets the group's committed offsets of {} on cluster {}{waits}, if nothing has changed by then. \
+         At most {} replayed, {} skipped, {} lost.",
+        count(plan.moves.len(), "partition"),
+        plan.cluster,
+        count(plan.replayed(), "record"),
+        plan.skipped(),
+        lost
+    )
+}
+
+fn count(n: impl fmt::Display, noun: &str) -> String {
+    let n = n.to_string();
+    let s = if n == "1" { "" } else { "s" };
+    format!("{n} {noun}{s}")
+}
+
+fn tone(stage: &Stage) -> &'static str {
+    match stage {
+        Stage::Open => "warn",
+        Stage::Approved | Stage::Admitted(_) | Stage::Applying | Stage::Verifying => "wait",
+        Stage::Ended(Outcome::Verified | Outcome::AppliedThenMoved) => "good",
+        Stage::Expired | Stage::Superseded | Stage::Rejected => "neutral",
+        Stage::Ended(Outcome::NotApplied | Outcome::PartiallyApplied | Outcome::Unknown)
+        | Stage::EndedUnsent
+        | Stage::EndedUnproven => "bad",
+    }
+}
+
+/// The stage in a word or two, for the browser's tab.
+fn title(stage: &Stage) -> &'static str {
+    match stage {
+        Stage::Open => "to be decided",
+        Stage::Expired => "expired",
+        Stage::Superseded => "superseded",
+        Stage::Rejected => "rejected",
+        Stage::Approved | Stage::Admitted(_) => "approved",
+        Stage::Applying => "being applied",
+        Stage::Verifying => "being verified",
+        Stage::Ended(Outcome::Verified) => "applied and verified",
+        Stage::Ended(Outcome::AppliedThenMoved) => "applied",
+        Stage::Ended(Outcome::NotApplied) | Stage::EndedUnsent => "not applied",
+        Stage::Ended(Outcome::PartiallyApplied) => "partially applied",
+        Stage::Ended(Outcome::Unknown) | Stage::EndedUnproven => "outcome unknown",
+    }
+}
+
+fn headline(stage: &Stage, approval: &Approval, now: Timestamp) -> String {
+    match stage {
+        Stage::Open => {
+            let left = approval.approve_by.as_second() - now.as_second();
+            format!(
+                "Waits for a decision until {}: {} left.",
+                time(approval.approve_by),
+                span(left)
+            )
+        }
+        Stage::Expired => format!(
+            "Expired: nobody decided by {}. Nothing was moved.",
+            time(approval.approve_by)
+        ),
+        Stage::Superseded => {
+            "Superseded: another request took its place. Nothing was moved by this one.".to_owned()
+        }
+        Stage::Rejected => "Rejected. Nothing was moved.".to_owned(),
+        Stage::Approved => "Approved. Nothing has been moved yet.".to_owned(),
+        Stage::Admitted(by) => {
+            format!("Approved and admitted: to be applied by {}.", time(*by))
+        }
+        Stage::Applying => "Approved; being applied now.".to_owned(),
+        Stage::Verifying => "Applied; being read back now.".to_owned(),
+        Stage::Ended(Outcome::Verified) => {
+            format!("Applied and verified: {}.", Outcome::Verified)
+        }
+        Stage::Ended(Outcome::AppliedThenMoved) => {
+            format!("Applied: {}.", Outcome::AppliedThenMoved)
+        }
+        Stage::Ended(Outcome::NotApplied) => {
+            format!("Approved, but not applied: {}.", Outcome::NotApplied)
+        }
+        Stage::Ended(Outcome::PartiallyApplied) => {
+            format!("Look at this: {}.", Outcome::PartiallyApplied)
+        }
+        Stage::Ended(Outcome::Unknown) => format!("Look at this: {}.", Outcome::Unknown),
+        Stage::EndedUnsent => "Approved, but not applied: nothing was sent.".to_owned(),
+        Stage::EndedUnproven => {
+            "Look at this: it ended while it was applied, and nothing was verified.".to_owned()
+        }
+    }
+}
+
+/// Who decided and when, what came of it, and what there is to do.
+fn details(case: &Case, stage: &Stage) -> Vec<String> {
+    let mut details = Vec::new();
+    let approval = &case.approval;
+    if let (Some(by), Some(at)) = (&approval.decided_by, approval.decided_at) {
+        details.push(format!("Decided by {by} on {}.", time(at)));
+    }
+    if let Some(reason) = approval
+        .reason
+        .as_deref()
+        .filter(|reason| !reason.is_empty())
+    {
+        details.push(format!("Reason: {}", lines(reason).join(" ")));
+    }
+    if matches!(stage, Stage::Approved | Stage::Admitted(_)) && case.plan.waits_for_empty {
+        details.push(
+            "Stop the group's consumers now: it is applied when the group is empty.".to_owned(),
+        );
+    }
+    let refusals = case.audit.as_ref().map(|audit| &audit.refusals);
+    let refusals = refusals
+        .filter(|refusals| !refusals.is_empty())
+        .or(case.recovery.as_ref().map(|recovery| &recovery.refusals));
+    // A rejection and an expiry are the headline already; only a refusal after an approval is news.
+    if !matches!(stage, Stage::Rejected | Stage::Expired | Stage::Superseded) {
+        let refusals = refusals.into_iter().flatten();
+        details.extend(refusals.map(|refusal| format!("Refused, {}: {refusal}", refusal.code())));
+    }
+    details
+}
+
+/// What happened, in order, as far as it is known.
+fn history(case: &Case) -> Vec<Step> {
+    let step = |at: Option<Timestamp>, text: &str| Step {
+        at: at.map(time),
+        text: text.to_owned(),
+    };
+    let approval = &case.approval;
+    let mut steps = vec![step(Some(approval.created_at), "Approval was asked for.")];
+    let Some(decided_at) = approval.decided_at else {
+        return steps;
+    };
+    steps.push(step(Some(decided_at), "A decision was stored."));
+    steps.push(match approval.delivered_at {
+        Some(at) => step(Some(at), "The decision reached the recovery."),
+        None => step(
+            None,
+            "The decision has not been seen to reach the recovery.",
+        ),
+    });
+    if let Some(recovery) = &case.recovery {
+        if let Some(quiet) = &recovery.quiet {
+            steps.push(step(
+                Some(quiet.since),
+                "The group was first seen empty and still.",
+            ));
+        }
+        if let Some(at) = recovery.apply_ended_at {
+            steps.push(step(Some(at), "All requests to Kafka had ended."));
+        }
+        if let Some(at) = recovery.closed_at {
+            steps.push(step(Some(at), "The recovery was closed."));
+        }
+    }
+    if let Some(audit) = &case.audit {
+        let text = format!("Reported: {}, {}", audit.code, audit.message);
+        steps.push(step(Some(audit.at), &text));
+    }
+    steps
+}
+
+fn lines(text: &str) -> Vec<&str> {
+    text.lines().collect()
+}
+
+pub(super) fn time(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
+}
+
+/// A length of time, rounded down, in the two units that matter.
+fn span(seconds: i64) -> String {
+    match seconds {
+        7_200.. => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+        120.. => format!("{} min", seconds / 60),
+        _ => format!("{} s", seconds.max(0)),
+    }
+}
