@@ -309,3 +309,76 @@ const UNSUPPORTED_FEATURE: i32 = E::RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE as i3
 const UNSUPPORTED_VERSION: i32 = E::RD_KAFKA_RESP_ERR_UNSUPPORTED_VERSION as i32;
 const WAIT_CACHE: i32 = E::RD_KAFKA_RESP_ERR__WAIT_CACHE as i32;
 const WAIT_COORD: i32 = E::RD_KAFKA_RESP_ERR__WAIT_COORD as i32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_a_fact_or_a_failure_by_its_name() {
+        let failed = |code: &str| Fault::Failed {
+            code: code.to_owned(),
+        };
+        let cases = [
+            (88, Fault::Unstable),
+            (3, Fault::TopicGone),
+            (100, Fault::TopicGone),
+            (29, Fault::NotAuthorised),
+            (30, Fault::NotAuthorised),
+            (5, Fault::NoLeader),
+            (7, failed("REQUEST_TIMED_OUT")),
+            (-185, failed("_TIMED_OUT")),
+            (-1, failed("UNKNOWN")),
+            (ErrorCode::MISSING.0, failed("MISSING_FROM_ANSWER")),
+            (9999, failed("ERR_9999?")),
+            (i32::MIN, failed("ERR_-2147483648?")),
+        ];
+        for (code, fault) in cases {
+            assert_eq!(ErrorCode(code).fault(), fault, "{code}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_checked_before_the_write_is_a_rejection() {
+        let active = [25, 27, 22, 113, 110, 82, 68, 86];
+        let rejected = [69, 24, 3, 100, 29, 30, 12, 28, 14];
+        let unknown = [
+            16,
+            15,
+            7,
+            19,
+            20,
+            -185,
+            -195,
+            -1,
+            ErrorCode::MISSING.0,
+            9999,
+        ];
+        for code in active.map(ErrorCode) {
+            assert_eq!(code.alter_answer(), AlterAnswer::GroupActive(code.name()));
+        }
+        for code in rejected.map(ErrorCode) {
+            assert_eq!(code.alter_answer(), AlterAnswer::Rejected(code.name()));
+        }
+        for code in unknown.map(ErrorCode) {
+            assert_eq!(code.alter_answer(), AlterAnswer::Unknown(code.name()));
+        }
+        assert_eq!(ErrorCode::NONE.alter_answer(), AlterAnswer::Accepted);
+    }
+
+    #[test]
+    fn a_time_out_behind_which_a_login_failed_is_not_transient() {
+        let error = |connection| KafkaError::Request {
+            operation: Operation::DescribeCluster,
+            code: ErrorCode::TIMED_OUT,
+            connection,
+        };
+        assert_eq!(error(None).class(), ErrorClass::Transient);
+        let refused = error(Some(ErrorCode(AUTHENTICATION)));
+        assert_eq!(refused.class(), ErrorClass::NotAuthorised);
+        assert_eq!(
+            refused.to_string(),
+            "DescribeCluster failed with _TIMED_OUT (last on a connection: _AUTHENTICATION)"
+        );
+    }
+}

@@ -135,3 +135,87 @@ impl ConnectionSettings {
 fn protocol(tls: bool) -> (&'static str, bool) {
     (if tls { "SASL_SSL" } else { "SASL_PLAINTEXT" }, tls)
 }
+
+#[cfg(test)]
+mod tests {
+    use rdkafka::consumer::BaseConsumer;
+
+    use super::super::handle::Handle;
+    use super::*;
+
+    /// A key and its self-signed certificate, made for this test and used nowhere.
+    const KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgt74sDs3CNK6YwJ11\n\
+rPkrWRMxwHgVhR9xSJH5H7ceaXGhRANCAAQwnxXC//dFQIYfpqd81hYDn+S92nhh\n\
+Jlu3IgyrBoC5Rm9kM/MrbwPZUXz27eordnU9wiEjI2Equu09981YqqP9\n\
+-----END PRIVATE KEY-----\n";
+    const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\n\
+MIIBdTCCARugAwIBAgIUYjZIW2co3LYIW0RgZRyHdv11W1wwCgYIKoZIzj0EAwIw\n\
+DzENMAsGA1UEAwwEdGVzdDAgFw0yNjExMzAwODA5MDNaGA8yMTI2MTEwNjA4MDkw\n\
+M1owDzENMAsGA1UEAwwEdGVzdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABDCf\n\
+FcL/90VAhh+mp3zWFgOf5L3aeGEmW7ciDKsGgLlGb2Qz8ytvA9lRfPbt6it2dT3C\n\
+ISMjYSq67T33zViqo/2jUzBRMB0GA1UdDgQWBBRsLNF0IxvLEke3fWrSN6x5ngxe\n\
+pzAfBgNVHSMEGDAWgBRsLNF0IxvLEke3fWrSN6x5ngxepzAPBgNVHRMBAf8EBTAD\n\
+AQH/MAoGCCqGSM49BAMCA0gAMEUCIBD5z1XcbOGP93UveQ1olL6Ivf4GD5k7UrWa\n\
+KzWRGSxeAiEAytm+D1XsGvcTOBs0caqoDcGiFzA6DicFbFPF3ERNAgw=\n\
+-----END CERTIFICATE-----\n";
+
+    fn credentials(tls: bool) -> Credentials {
+        Credentials {
+            username: "guard".to_owned(),
+            password: Secret::new("hunter2"),
+            tls,
+        }
+    }
+
+    fn mtls(key: &str) -> Auth {
+        Auth::Mtls {
+            cert_pem: Secret::new(CERTIFICATE),
+            key_pem: Secret::new(key),
+        }
+    }
+
+    /// A librdkafka that was built without TLS or SASL compiles and links, and only says so here.
+    #[test]
+    fn a_client_can_be_built_for_every_mechanism() {
+        let every = [
+            Auth::Plaintext,
+            Auth::Tls,
+            Auth::SaslPlain(credentials(true)),
+            Auth::SaslPlain(credentials(false)),
+            Auth::ScramSha256(credentials(true)),
+            Auth::ScramSha512(credentials(true)),
+            mtls(KEY),
+            Auth::MskIam {
+                region: "eu-west-1".to_owned(),
+            },
+        ];
+        for auth in every {
+            let name = format!("{auth:?}");
+            let settings = ConnectionSettings::new("127.0.0.1:1", auth);
+            let client: Result<BaseConsumer, _> = settings.client_config("test").create();
+            assert!(client.is_ok(), "{name}: {:?}", client.err());
+        }
+        let own_authority = ConnectionSettings {
+            ca_pem: Some(CERTIFICATE.to_owned()),
+            ..ConnectionSettings::new("127.0.0.1:1", Auth::Tls)
+        };
+        let client: Result<BaseConsumer, _> = own_authority.client_config("test").create();
+        assert!(client.is_ok(), "{:?}", client.err());
+    }
+
+    #[test]
+    fn no_secret_is_shown_and_none_is_repeated_by_an_error() {
+        let settings = ConnectionSettings::new("127.0.0.1:1", mtls("hunter2, which is no key"));
+        let error = Handle::new(&settings).unwrap_err();
+        let plain = ConnectionSettings::new("127.0.0.1:1", Auth::SaslPlain(credentials(true)));
+        for shown in [
+            format!("{settings:?} {plain:?}"),
+            format!("{error} {error:?}"),
+        ] {
+            assert!(!shown.contains("hunter2"), "{shown}");
+            assert!(!shown.contains("PRIVATE KEY"), "{shown}");
+        }
+        assert!(error.to_string().contains("ssl.key.pem"), "{error}");
+    }
+}

@@ -1,7 +1,5 @@
 //! One admin call: its options, its private queue, its requests and the loop that collects their answers.
 
-use std::borrow::Borrow;
-use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ops::Range;
 use std::ptr;
@@ -9,12 +7,11 @@ use std::time::{Duration, Instant};
 
 use rdkafka_sys as sys;
 
-use super::super::error::ErrorCode;
-use super::super::handle::Handle;
 use super::{
     Limits, rd_kafka_AdminOptions_set_request_timeout, rd_kafka_error_code, rd_kafka_event_error,
 };
-use crate::domain::offset::{CommittedOffset, TopicPartition};
+use crate::kafka::error::ErrorCode;
+use crate::kafka::handle::Handle;
 
 /// Partitions in one read request. librdkafka searches its lists linearly, so a call of 10,000 partitions costs ten
 /// times what 25 calls of 400 do; the broker does not mind either.
@@ -58,121 +55,6 @@ impl<T> Drop for Owned<T> {
     }
 }
 
-/// A list of partitions that librdkafka can read.
-pub(super) struct List(Owned<sys::rd_kafka_topic_partition_list_t>);
-
-impl List {
-    /// Lists `partitions`; `fill` writes what else the request needs into the element of each.
-    ///
-    /// Every element starts as [`ErrorCode::MISSING`]. librdkafka copies the list and overwrites the code of what the
-    /// answer mentions; left at 0, an element that the broker forgot would look like a success or like "no commit".
-    pub(super) fn new<'p>(
-        partitions: impl ExactSizeIterator<Item = &'p TopicPartition>,
-        mut fill: impl FnMut(usize, *mut sys::rd_kafka_topic_partition_t),
-    ) -> Result<Self, ErrorCode> {
-        let size = c_int::try_from(partitions.len()).map_err(|_| ErrorCode::INVALID_ARG)?;
-        // SAFETY: any size is good; the destructor is the list's own.
-        let list = unsafe {
-            Owned::new(
-                sys::rd_kafka_topic_partition_list_new(size),
-                sys::rd_kafka_topic_partition_list_destroy,
-            )
-        }?;
-        let mut topic: (&str, CString) = ("", CString::default());
-        for (i, partition) in partitions.enumerate() {
-            if topic.0 != partition.topic {
-                topic = (&partition.topic, c_string(&partition.topic)?);
-            }
-            // SAFETY: the list is live and copies the name; the new element is valid until the next one is added.
-            unsafe {
-                let element = sys::rd_kafka_topic_partition_list_add(
-                    list.ptr,
-                    topic.1.as_ptr(),
-                    partition.partition,
-                );
-                (&raw mut (*element).err)
-                    .cast::<c_int>()
-                    .write(ErrorCode::MISSING.0);
-                fill(i, element);
-            }
-        }
-        Ok(Self(list))
-    }
-
-    pub(super) fn ptr(&self) -> *mut sys::rd_kafka_topic_partition_list_t {
-        self.0.ptr
-    }
-}
-
-/// Writes the whole committed triple into an element.
-///
-/// # Safety
-/// `element` is live, ours alone, and has no metadata yet.
-pub(super) unsafe fn set_commit(
-    element: *mut sys::rd_kafka_topic_partition_t,
-    commit: &CommittedOffset,
-) {
-    // SAFETY: by the contract above. The metadata is allocated by librdkafka, which frees it with the list.
-    unsafe {
-        (*element).offset = commit.offset;
-        if let Some(epoch) = commit.leader_epoch {
-            sys::rd_kafka_topic_partition_set_leader_epoch(element, epoch);
-        }
-        let metadata = &commit.metadata;
-        if !metadata.is_empty() {
-            let copy = sys::rd_kafka_mem_malloc(ptr::null_mut(), metadata.len());
-            ptr::copy_nonoverlapping(metadata.as_ptr(), copy.cast(), metadata.len());
-            (*element).metadata = copy;
-            (*element).metadata_size = metadata.len();
-        }
-    }
-}
-
-/// One partition of an answer.
-pub(super) struct Element {
-    pub(super) partition: TopicPartition,
-    pub(super) offset: i64,
-    pub(super) leader_epoch: Option<i32>,
-    pub(super) metadata: Vec<u8>,
-    pub(super) code: ErrorCode,
-}
-
-/// # Safety
-/// `element` is live.
-pub(super) unsafe fn element(element: *const sys::rd_kafka_topic_partition_t) -> Element {
-    const { assert!(size_of::<sys::rd_kafka_resp_err_t>() == size_of::<c_int>()) };
-    // SAFETY: the fields are read one by one and the code as an integer: no reference to the struct is made, since
-    // its Rust declaration has an enum where any number may be.
-    unsafe {
-        let (metadata, size) = ((*element).metadata, (*element).metadata_size);
-        let epoch = sys::rd_kafka_topic_partition_get_leader_epoch(element);
-        Element {
-            partition: TopicPartition::new(text((*element).topic), (*element).partition),
-            offset: (*element).offset,
-            leader_epoch: (epoch >= 0).then_some(epoch),
-            metadata: if metadata.is_null() {
-                Vec::new()
-            } else {
-                std::slice::from_raw_parts(metadata.cast::<u8>(), size).to_vec()
-            },
-            code: ErrorCode((&raw const (*element).err).cast::<c_int>().read()),
-        }
-    }
-}
-
-/// # Safety
-/// `list` is null or live.
-pub(super) unsafe fn elements(list: *const sys::rd_kafka_topic_partition_list_t) -> Vec<Element> {
-    if list.is_null() {
-        return Vec::new();
-    }
-    // SAFETY: `elems` holds `cnt` elements.
-    unsafe {
-        let count = usize::try_from((*list).cnt).unwrap_or(0);
-        (0..count).map(|i| element((*list).elems.add(i))).collect()
-    }
-}
-
 /// # Safety
 /// `pointer` is null or a text that ends with a zero byte.
 pub(super) unsafe fn text(pointer: *const c_char) -> String {
@@ -206,22 +88,6 @@ pub(super) unsafe fn array<T>(
     (0..count).map(move |i| unsafe { *first.add(i) })
 }
 
-/// The one group of an answer that is about one group.
-///
-/// # Safety
-/// `get` belongs to the type of `event`.
-pub(super) unsafe fn group_result(
-    event: *mut Event,
-    get: unsafe extern "C" fn(*const Event, *mut usize) -> *mut *const sys::rd_kafka_group_result_t,
-) -> Result<Vec<Element>, ErrorCode> {
-    // SAFETY: by the contract above; what the event lends lives as long as it.
-    unsafe {
-        let group = array(|n| get(event, n)).next().ok_or(ErrorCode::MISSING)?;
-        code(sys::rd_kafka_group_result_error(group)).check()?;
-        Ok(elements(sys::rd_kafka_group_result_partitions(group)))
-    }
-}
-
 /// `text` for librdkafka.
 ///
 /// # Errors
@@ -229,6 +95,9 @@ pub(super) unsafe fn group_result(
 pub(super) fn c_string(text: &str) -> Result<CString, ErrorCode> {
     CString::new(text).map_err(|_| ErrorCode::INVALID_ARG)
 }
+
+/// A range of the items that were asked for, and the answer to the request that held them.
+pub(super) type Answer<T> = (Range<usize>, Result<T, ErrorCode>);
 
 /// An admin call of one kind.
 pub(super) struct Call<'h> {
@@ -409,34 +278,4 @@ impl<'h> Call<'h> {
 
 fn milliseconds(duration: Duration) -> c_int {
     c_int::try_from(duration.as_millis()).unwrap_or(c_int::MAX)
-}
-
-/// A range of the items that were asked for, and the answer to the request that held them.
-pub(super) type Answer<T> = (Range<usize>, Result<T, ErrorCode>);
-
-/// Gives every one of `wanted` its own answer, by name: the order of an answer means nothing.
-pub(super) fn match_up<P: Borrow<TopicPartition>, T>(
-    wanted: &[P],
-    answers: Vec<Answer<Vec<Element>>>,
-    read: impl Fn(Element) -> T,
-) -> Vec<Result<T, ErrorCode>> {
-    let mut matched = Vec::with_capacity(wanted.len());
-    for (range, answer) in answers {
-        match answer {
-            Err(code) => matched.extend(range.map(|_| Err(code))),
-            Ok(elements) => {
-                let mut by_name: HashMap<_, _> = elements
-                    .into_iter()
-                    .map(|element| (element.partition.clone(), element))
-                    .collect();
-                matched.extend(wanted[range].iter().map(|partition| {
-                    let element = by_name
-                        .remove(partition.borrow())
-                        .ok_or(ErrorCode::MISSING)?;
-                    element.code.check().map(|()| read(element))
-                }));
-            }
-        }
-    }
-    matched
 }

@@ -1,0 +1,210 @@
+//! What a group and a topic are.
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+
+use rdkafka_sys as sys;
+use sys::rd_kafka_admin_op_t as Op;
+
+use super::call::{Call, Owned, array, c_string, code, text};
+use super::elements::elements;
+use super::{
+    Limits, rd_kafka_ConsumerGroupDescription_authorized_operations,
+    rd_kafka_ConsumerGroupDescription_state, rd_kafka_ConsumerGroupDescription_type,
+};
+use crate::domain::group::{GroupDescription, GroupState, GroupType, Member};
+use crate::domain::offset::TopicId;
+use crate::kafka::error::ErrorCode;
+use crate::kafka::handle::Handle;
+
+/// What a topic looks like to the broker.
+#[derive(Debug)]
+pub(in crate::kafka) struct Topic {
+    pub(in crate::kafka) id: Option<TopicId>,
+    pub(in crate::kafka) partitions: i32,
+    /// The partitions that have no leader now.
+    pub(in crate::kafka) leaderless: Vec<i32>,
+}
+
+/// DescribeConsumerGroups for one group (KIP-848 first, the classic protocol where the broker does not know it so).
+pub(in crate::kafka) fn describe_group(
+    handle: &Handle,
+    limits: Limits,
+    group: &str,
+) -> Result<GroupDescription, ErrorCode> {
+    let name = c_string(group)?;
+    let call = Call::new(
+        handle,
+        limits,
+        Op::RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS,
+        sys::RD_KAFKA_EVENT_DESCRIBECONSUMERGROUPS_RESULT,
+    )?;
+    call.configure(|options| {
+        // SAFETY: `options` is live and of this operation.
+        unsafe { sys::rd_kafka_AdminOptions_set_include_authorized_operations(options, 1) }
+    })?;
+    call.one(
+        |rk, options, queue| {
+            let mut names = [name.as_ptr()];
+            // SAFETY: the pointers are live; the names are copied.
+            unsafe {
+                sys::rd_kafka_DescribeConsumerGroups(rk, names.as_mut_ptr(), 1, options, queue);
+            }
+        },
+        |event| {
+            // SAFETY: an event of this type is its own result; its one element lives as long as it.
+            unsafe {
+                let mut groups =
+                    array(|n| sys::rd_kafka_DescribeConsumerGroups_result_groups(event, n));
+                let group = groups.next().ok_or(ErrorCode::MISSING)?;
+                code(sys::rd_kafka_ConsumerGroupDescription_error(group)).check()?;
+                Ok(description(group))
+            }
+        },
+    )
+}
+
+/// # Safety
+/// `group` is live.
+unsafe fn description(group: *const sys::rd_kafka_ConsumerGroupDescription_t) -> GroupDescription {
+    // SAFETY: `group` is live, and what it lends lives as long as it. Operations are read as integers.
+    unsafe {
+        let mut operations = 0;
+        let first =
+            rd_kafka_ConsumerGroupDescription_authorized_operations(group, &raw mut operations);
+        let may_alter = (!first.is_null() && operations > 0).then(|| {
+            let read = sys::rd_kafka_AclOperation_t::RD_KAFKA_ACL_OPERATION_READ as c_int;
+            (0..operations).any(|i| *first.add(i) == read)
+        });
+        let members = sys::rd_kafka_ConsumerGroupDescription_member_count(group);
+        GroupDescription {
+            state: match rd_kafka_ConsumerGroupDescription_state(group) {
+                1 => GroupState::PreparingRebalance,
+                2 => GroupState::CompletingRebalance,
+                3 => GroupState::Stable,
+                4 => GroupState::Dead,
+                5 => GroupState::Empty,
+                _ => GroupState::Unknown,
+            },
+            group_type: match rd_kafka_ConsumerGroupDescription_type(group) {
+                1 => GroupType::Consumer,
+                2 => GroupType::Classic,
+                _ => GroupType::Unknown,
+            },
+            is_simple: sys::rd_kafka_ConsumerGroupDescription_is_simple_consumer_group(group) != 0,
+            assignor: text(sys::rd_kafka_ConsumerGroupDescription_partition_assignor(
+                group,
+            )),
+            members: (0..members)
+                .map(|i| member(sys::rd_kafka_ConsumerGroupDescription_member(group, i)))
+                .collect(),
+            may_alter,
+        }
+    }
+}
+
+/// # Safety
+/// `member` is live.
+unsafe fn member(member: *const sys::rd_kafka_MemberDescription_t) -> Member {
+    // SAFETY: `member` is live, and what it lends lives as long as it.
+    unsafe {
+        let instance_id = sys::rd_kafka_MemberDescription_group_instance_id(member);
+        let assignment = sys::rd_kafka_MemberDescription_assignment(member);
+        let assignment = if assignment.is_null() {
+            Vec::new()
+        } else {
+            elements(sys::rd_kafka_MemberAssignment_partitions(assignment))
+        };
+        Member {
+            member_id: text(sys::rd_kafka_MemberDescription_consumer_id(member)),
+            client_id: text(sys::rd_kafka_MemberDescription_client_id(member)),
+            host: text(sys::rd_kafka_MemberDescription_host(member)),
+            instance_id: (!instance_id.is_null()).then(|| text(instance_id)),
+            assignment: assignment.into_iter().map(|e| e.partition).collect(),
+        }
+    }
+}
+
+/// DescribeTopics, one answer each in the order of `topics`.
+pub(in crate::kafka) fn describe_topics(
+    handle: &Handle,
+    limits: Limits,
+    topics: &[String],
+) -> Vec<Result<Topic, ErrorCode>> {
+    if topics.is_empty() {
+        return Vec::new();
+    }
+    let attempt = || {
+        let names = topics
+            .iter()
+            .map(|topic| c_string(topic))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut pointers: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
+        // SAFETY: the names are copied; the destructor is the collection's own.
+        let collection = unsafe {
+            Owned::new(
+                sys::rd_kafka_TopicCollection_of_topic_names(pointers.as_mut_ptr(), pointers.len()),
+                sys::rd_kafka_TopicCollection_destroy,
+            )
+        }?;
+        let call = Call::new(
+            handle,
+            limits,
+            Op::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS,
+            sys::RD_KAFKA_EVENT_DESCRIBETOPICS_RESULT,
+        )?;
+        call.one(
+            |rk, options, queue| {
+                // SAFETY: the pointers are live; the collection is copied.
+                unsafe { sys::rd_kafka_DescribeTopics(rk, collection.ptr, options, queue) };
+            },
+            |event| {
+                // SAFETY: an event of this type is its own result; the array and its elements live as long as it.
+                Ok(unsafe {
+                    array(|n| sys::rd_kafka_DescribeTopics_result_topics(event, n))
+                        .map(|topic| {
+                            let error = code(sys::rd_kafka_TopicDescription_error(topic));
+                            let name = text(sys::rd_kafka_TopicDescription_name(topic));
+                            (name, error.check().map(|()| describe_topic(topic)))
+                        })
+                        .collect::<HashMap<_, _>>()
+                })
+            },
+        )
+    };
+    match attempt() {
+        Ok(mut described) => topics
+            .iter()
+            .map(|topic| described.remove(topic).unwrap_or(Err(ErrorCode::MISSING)))
+            .collect(),
+        Err(code) => topics.iter().map(|_| Err(code)).collect(),
+    }
+}
+
+/// # Safety
+/// `topic` is live.
+unsafe fn describe_topic(topic: *const sys::rd_kafka_TopicDescription_t) -> Topic {
+    // SAFETY: `topic` is live, and what it lends lives as long as it.
+    unsafe {
+        let uuid = sys::rd_kafka_TopicDescription_topic_id(topic);
+        let mut id = [0; 16];
+        if !uuid.is_null() {
+            id[..8].copy_from_slice(&sys::rd_kafka_Uuid_most_significant_bits(uuid).to_be_bytes());
+            id[8..].copy_from_slice(&sys::rd_kafka_Uuid_least_significant_bits(uuid).to_be_bytes());
+        }
+        let mut found = Topic {
+            id: TopicId::from_bytes(id),
+            partitions: 0,
+            leaderless: Vec::new(),
+        };
+        for partition in array(|n| sys::rd_kafka_TopicDescription_partitions(topic, n)) {
+            found.partitions += 1;
+            if sys::rd_kafka_TopicPartitionInfo_leader(partition).is_null() {
+                found
+                    .leaderless
+                    .push(sys::rd_kafka_TopicPartitionInfo_partition(partition));
+            }
+        }
+        found
+    }
+}
