@@ -15,7 +15,7 @@ use rdkafka::error::KafkaError as RdKafkaError;
 use rdkafka_sys::rd_kafka_t;
 use ulid::Ulid;
 
-use super::error::{ErrorCode, KafkaError};
+use super::error::{ErrorClass, ErrorCode, KafkaError};
 use super::settings::{Auth, ConnectionSettings};
 
 /// How often the polling thread looks whether it should end: the longest that dropping a handle waits for it.
@@ -40,7 +40,7 @@ impl Handle {
                 Auth::MskIam { region } => Some(region.clone()),
                 _ => None,
             },
-            last_error: AtomicI32::new(0),
+            last_error: AtomicI32::new(ErrorCode::NONE.0),
         };
         let consumer: BaseConsumer<Context> = settings
             .client_config(&group_id)
@@ -71,10 +71,17 @@ impl Handle {
         self.consumer.client().native_ptr()
     }
 
-    /// The last error that was not the answer to a request.
+    /// What went wrong on a connection since [`Self::forget_error`]; a refused login before anything else.
     pub(super) fn last_error(&self) -> Option<ErrorCode> {
-        let code = self.consumer.context().last_error.load(Ordering::Relaxed);
-        ErrorCode(code).check().err()
+        self.consumer.context().last_error().check().err()
+    }
+
+    /// Starts anew to remember what goes wrong on connections.
+    pub(super) fn forget_error(&self) {
+        self.consumer
+            .context()
+            .last_error
+            .store(ErrorCode::NONE.0, Ordering::Relaxed);
     }
 }
 
@@ -112,6 +119,12 @@ pub(super) struct Context {
     last_error: AtomicI32,
 }
 
+impl Context {
+    fn last_error(&self) -> ErrorCode {
+        ErrorCode(self.last_error.load(Ordering::Relaxed))
+    }
+}
+
 impl ConsumerContext for Context {}
 
 impl ClientContext for Context {
@@ -131,8 +144,12 @@ impl ClientContext for Context {
     }
 
     fn error(&self, error: RdKafkaError, reason: &str) {
-        if let Some(code) = error.rdkafka_error_code() {
-            self.last_error.store(code as i32, Ordering::Relaxed);
+        // Positive codes are brokers' answers, such as that this principal may not see the handle's own group, which
+        // nobody needs. And "all brokers are down" follows a refused login, but says less.
+        let refused = self.last_error().class() == ErrorClass::NotAuthorised;
+        match error.rdkafka_error_code().map(|code| code as i32) {
+            Some(code) if code < 0 && !refused => self.last_error.store(code, Ordering::Relaxed),
+            _ => (),
         }
         tracing::warn!(%error, "{reason}");
     }

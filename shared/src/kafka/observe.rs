@@ -32,11 +32,11 @@ impl GroupReader {
         expected: &BTreeSet<TopicPartition>,
         stable: bool,
     ) -> Result<GroupObservation, KafkaError> {
-        let began_at = Timestamp::now();
+        let (began_at, this) = (Timestamp::now(), self.bounded());
         let (cluster_id, description, found) = tokio::join!(
-            self.cluster_id(),
-            self.describe(group),
-            self.all_committed(group, stable)
+            this.cluster_id(),
+            this.describe(group),
+            this.all_committed(group, stable)
         );
         let cluster_id = cluster_id?;
         let mut partitions = expected.clone();
@@ -48,16 +48,16 @@ impl GroupReader {
         }
         let partitions: Vec<_> = partitions.into_iter().collect();
 
-        let topics = self.topics(&partitions).await?;
+        let topics = this.topics(&partitions).await?;
         let (there, mut log) = split(&partitions, &topics);
-        let log_start = self
+        let log_start = this
             .ends(&there, Spec::Earliest, Isolation::ReadUncommitted)
             .await;
-        let mut committed = self.committed(group, &partitions, stable).await?;
-        let high = self
+        let mut committed = this.committed(group, &partitions, stable).await?;
+        let high = this
             .ends(&there, Spec::Latest, Isolation::ReadUncommitted)
             .await;
-        let last_stable = self
+        let last_stable = this
             .ends(&there, Spec::Latest, Isolation::ReadCommitted)
             .await;
         for (((partition, log_start), high), last_stable) in

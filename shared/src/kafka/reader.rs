@@ -46,6 +46,13 @@ impl GroupReader {
         }
     }
 
+    /// The same reader with one deadline for all that a call of several requests does.
+    pub(super) fn bounded(&self) -> Self {
+        Self {
+            session: self.session.bounded(),
+        }
+    }
+
     /// The id of the cluster that answers at these addresses now.
     ///
     /// # Errors
@@ -114,14 +121,15 @@ impl GroupReader {
             .iter()
             .map(|(partition, _)| partition.clone())
             .collect();
-        let (there, mut offsets) = split(&partitions, &self.topics(&partitions).await?);
+        let this = self.bounded();
+        let (there, mut offsets) = split(&partitions, &this.topics(&partitions).await?);
         let there: BTreeSet<_> = there.into_iter().collect();
         let asked: Vec<_> = wanted
             .iter()
             .filter(|(partition, _)| there.contains(partition))
             .map(|(partition, time)| (partition.clone(), Spec::Timestamp(*time)))
             .collect();
-        let answers = self
+        let answers = this
             .list_offsets(&asked, Isolation::ReadUncommitted)
             .await?;
         let answers = answers

@@ -55,6 +55,16 @@ impl Session {
         }
     }
 
+    /// The same session, with one deadline for all the calls that are made with it.
+    pub(super) fn bounded(&self) -> Self {
+        self.until(self.deadline())
+    }
+
+    fn deadline(&self) -> Instant {
+        self.deadline
+            .unwrap_or_else(|| Instant::now() + self.shared.settings.call_timeout)
+    }
+
     /// One request, tried again where that can help.
     pub(super) async fn call<T: Send + 'static>(
         &self,
@@ -119,13 +129,10 @@ impl Session {
         I: Clone + Send + Sync + 'static,
         T: Send + 'static,
     {
-        let settings = &self.shared.settings;
-        let deadline = self
-            .deadline
-            .unwrap_or_else(|| Instant::now() + settings.call_timeout);
+        let deadline = self.deadline();
         let limits = Limits {
             deadline,
-            request_timeout: settings.request_timeout,
+            request_timeout: self.shared.settings.request_timeout,
         };
         let call = Arc::new(call);
         let mut answers: Vec<Result<T, ErrorCode>> =
@@ -136,6 +143,7 @@ impl Session {
             let handle = self.handle()?;
             let asked: Vec<I> = pending.iter().map(|&i| items[i].clone()).collect();
             let (call, on) = (Arc::clone(&call), Arc::clone(&handle));
+            handle.forget_error();
             let fresh = tokio::task::spawn_blocking(move || call(&on, limits, &asked))
                 .await
                 .map_err(|source| KafkaError::Interrupted { operation, source })?;
@@ -157,8 +165,10 @@ impl Session {
                 answers[i] = answer;
             }
             let wait = backoff(failed);
-            if again.is_empty() || Instant::now() + wait >= deadline {
-                return Ok((answers, handle.last_error()));
+            let connection = handle.last_error();
+            let refused = connection.is_some_and(|code| code.class() == ErrorClass::NotAuthorised);
+            if again.is_empty() || refused || Instant::now() + wait >= deadline {
+                return Ok((answers, connection));
             }
             if renew {
                 self.renew(&handle)?;
