@@ -402,6 +402,10 @@ impl Plan {
 }
 
 /// What planning led to.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one at a time, and a box would only be in the way of matching"
+)]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PlanResult {
     /// There is something to approve.

@@ -2,9 +2,18 @@
 
 use jiff::Timestamp;
 
-use super::{LinkHash, Result, Store, TaskToken};
-use crate::domain::approval::{Approval, Decision};
+use super::error::Cause;
+use super::item::{Attributes, Damaged, Item, item, text, time, ttl, word};
+use super::plans::KEPT;
+use super::table::{Change, Transacted, Updated, Write, back_off};
+use super::{LinkHash, Result, Store, TaskToken, keys};
+use crate::domain::approval::{Approval, ApprovalStatus, Decision};
 use crate::domain::plan::{PlanDigest, PlanId};
+
+/// How often a request is tried while another one of the same plan is under way.
+const TRIES: u32 = 5;
+
+const NO_SUCH: Cause = Cause::Conflict("there is no such approval");
 
 /// What became of a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +33,15 @@ pub enum Lapse {
     Superseded,
 }
 
+impl Lapse {
+    fn status(self) -> ApprovalStatus {
+        match self {
+            Self::Expired => ApprovalStatus::Expired,
+            Self::Superseded => ApprovalStatus::Superseded,
+        }
+    }
+}
+
 impl Store {
     /// Stores a request for approval with its token. An earlier pending one of the same plan is superseded.
     ///
@@ -35,7 +53,51 @@ impl Store {
         link: &LinkHash,
         token: &TaskToken,
     ) -> Result<()> {
-        unimplemented!()
+        self.try_request_approval(a, link, token)
+            .await
+            .map_err(|cause| cause.of("request_approval"))
+    }
+
+    async fn try_request_approval(
+        &self,
+        a: &Approval,
+        link: &LinkHash,
+        token: &TaskToken,
+    ) -> Result<(), Cause> {
+        let expires_at = ttl(a.approve_by + KEPT);
+        for tries in 0..TRIES {
+            let earlier = self.try_approval_of(&a.plan).await?;
+            let pointer = item(keys::approval_pointer(&a.plan))
+                .with("link", text(&link.0))
+                .with("ttl", expires_at.clone());
+            let token = item(keys::task_token(link))
+                .with("token", text(token.expose()))
+                .with("ttl", expires_at.clone());
+            let mut writes = vec![
+                Write::put_new(approval_item(a, link).with("ttl", expires_at.clone())),
+                Write::put(token),
+                match &earlier {
+                    None => Write::put_new(pointer),
+                    Some((earlier, _)) => Write::put(pointer)
+                        .when("#link = :earlier")
+                        .value(":earlier", text(&earlier.0)),
+                },
+            ];
+            if let Some((earlier, there)) = &earlier
+                && there.status == ApprovalStatus::Pending
+            {
+                writes.push(lapse(earlier, Lapse::Superseded).into());
+            }
+            match self.transact(&writes).await? {
+                Transacted::Done => return Ok(()),
+                Transacted::Failed(failed) if failed.first() == Some(&true) => {
+                    return Err(Cause::Conflict("the link exists already"));
+                }
+                // The earlier one was decided or replaced in the same moment.
+                Transacted::Failed(_) => back_off(tries).await,
+            }
+        }
+        Err(Cause::Contended)
     }
 
     /// The approval behind a link.
@@ -43,7 +105,16 @@ impl Store {
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
     pub async fn approval(&self, link: &LinkHash) -> Result<Option<Approval>> {
-        unimplemented!()
+        self.try_approval(link)
+            .await
+            .map_err(|cause| cause.of("approval"))
+    }
+
+    async fn try_approval(&self, link: &LinkHash) -> Result<Option<Approval>, Cause> {
+        match self.get(&keys::approval(link)).await? {
+            None => Ok(None),
+            Some(item) => Ok(Some(approval_of(&item)?)),
+        }
     }
 
     /// The newest approval of a plan.
@@ -51,7 +122,18 @@ impl Store {
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
     pub async fn approval_of(&self, plan: &PlanId) -> Result<Option<(LinkHash, Approval)>> {
-        unimplemented!()
+        self.try_approval_of(plan)
+            .await
+            .map_err(|cause| cause.of("approval_of"))
+    }
+
+    async fn try_approval_of(&self, plan: &PlanId) -> Result<Option<(LinkHash, Approval)>, Cause> {
+        let Some(pointer) = self.get(&keys::approval_pointer(plan)).await? else {
+            return Ok(None);
+        };
+        let link = LinkHash(pointer.text("link")?.to_owned());
+        let approval = self.try_approval(&link).await?;
+        Ok(approval.map(|approval| (link, approval)))
     }
 
     /// Decides, if it is pending, in time and for this digest: by one conditional write, once.
@@ -67,15 +149,42 @@ impl Store {
         reason: &str,
         now: Timestamp,
     ) -> Result<Decided> {
-        unimplemented!()
+        let decide = Write::change(
+            keys::approval(link),
+            "SET #status = :status, #decided_by = :by, #decided_at = :now, #reason = :reason",
+        )
+        .when("#status = :pending AND #approve_by > :now AND #digest = :digest")
+        .value(":status", word(&decision.status()))
+        .value(":by", text(by))
+        .value(":now", time(now))
+        .value(":reason", text(reason))
+        .value(":pending", word(&ApprovalStatus::Pending))
+        .value(":digest", text(&digest.0));
+        match self.update_approval(decide).await {
+            Ok((true, approval)) => Ok(Decided::Now(approval)),
+            Ok((false, approval)) => Ok(Decided::Already(approval)),
+            Err(cause) => Err(cause.of("decide")),
+        }
     }
 
     /// Ends an approval that is still pending; returns what stands.
     ///
     /// # Errors
     /// There is no such approval, or the table cannot be reached.
-    pub async fn close_approval(&self, link: &LinkHash, lapse: Lapse) -> Result<Approval> {
-        unimplemented!()
+    pub async fn close_approval(&self, link: &LinkHash, how: Lapse) -> Result<Approval> {
+        match self.update_approval(lapse(link, how)).await {
+            Ok((_, approval)) => Ok(approval),
+            Err(cause) => Err(cause.of("close_approval")),
+        }
+    }
+
+    /// Whether the change happened, and what stands now.
+    async fn update_approval(&self, change: Write<Change>) -> Result<(bool, Approval), Cause> {
+        match self.update_returning(change).await? {
+            Updated::Done(item) => Ok((true, approval_of(&item)?)),
+            Updated::Not(Some(item)) => Ok((false, approval_of(&item)?)),
+            Updated::Not(None) => Err(NO_SUCH),
+        }
     }
 
     /// The token of the execution that waits for this approval.
@@ -83,7 +192,13 @@ impl Store {
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
     pub async fn task_token(&self, link: &LinkHash) -> Result<Option<TaskToken>> {
-        unimplemented!()
+        let read = async {
+            let Some(item) = self.get(&keys::task_token(link)).await? else {
+                return Ok(None);
+            };
+            Ok(Some(TaskToken::new(item.text("token")?.to_owned())))
+        };
+        read.await.map_err(|cause: Cause| cause.of("task_token"))
     }
 
     /// Notes that the decision reached the waiting execution.
@@ -91,6 +206,57 @@ impl Store {
     /// # Errors
     /// There is no such approval, or the table cannot be reached.
     pub async fn mark_delivered(&self, link: &LinkHash, now: Timestamp) -> Result<()> {
-        unimplemented!()
+        let operation = "mark_delivered";
+        let mark = Write::change(
+            keys::approval(link),
+            "SET #delivered_at = if_not_exists(#delivered_at, :now)",
+        )
+        .when("attribute_exists(#pk)")
+        .value(":now", time(now));
+        match self.update(mark).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(NO_SUCH.of(operation)),
+            Err(cause) => Err(cause.of(operation)),
+        }
     }
+}
+
+/// Ends a pending approval without a decision.
+fn lapse(link: &LinkHash, how: Lapse) -> Write<Change> {
+    Write::change(keys::approval(link), "SET #status = :status")
+        .when("#status = :pending")
+        .value(":status", word(&how.status()))
+        .value(":pending", word(&ApprovalStatus::Pending))
+}
+
+fn approval_item(a: &Approval, link: &LinkHash) -> Item {
+    item(keys::approval(link))
+        .with("plan", text(&a.plan.0))
+        .with("digest", text(&a.digest.0))
+        .with("execution", text(&a.execution))
+        .with("created_at", time(a.created_at))
+        .with("approve_by", time(a.approve_by))
+        .with("status", word(&a.status))
+        .with_some("decided_by", a.decided_by.as_ref().map(text))
+        .with_some("decided_at", a.decided_at.map(time))
+        .with_some("reason", a.reason.as_ref().map(text))
+        .with_some("delivered_at", a.delivered_at.map(time))
+}
+
+fn approval_of(item: &Item) -> Result<Approval, Damaged> {
+    let some = |name| Ok(item.some_text(name)?.map(str::to_owned));
+    Ok(Approval {
+        plan: PlanId(item.text("plan")?.to_owned()),
+        digest: PlanDigest(item.text("digest")?.to_owned()),
+        execution: item.text("execution")?.to_owned(),
+        created_at: item.time("created_at")?,
+        approve_by: item.time("approve_by")?,
+        status: item.some_word("status")?.ok_or(Damaged {
+            attribute: "status",
+        })?,
+        decided_by: some("decided_by")?,
+        decided_at: item.some_time("decided_at")?,
+        reason: some("reason")?,
+        delivered_at: item.some_time("delivered_at")?,
+    })
 }

@@ -1,8 +1,19 @@
 //! Audit records, and the end of a recovery with them.
 
+use super::body::{BODY, IN_ITEM};
+use super::checkpoints::moved;
+use super::error::Cause;
+use super::item::{Attributes, item, text, time, word};
+use super::keys::{self, Key, TIMED};
+use super::pack::Packed;
+use super::table::{Range, Transacted, Write, back_off};
 use super::{Result, Store};
 use crate::domain::audit::Audit;
 use crate::domain::offset::{ClusterId, GroupId};
+use crate::domain::recovery::{Outcome, Recovery};
+
+/// How often an end is tried while what it ends changes under it.
+const TRIES: u32 = 5;
 
 /// Whether a report was written now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,12 +25,97 @@ pub enum Closed {
 }
 
 impl Store {
-    /// Writes the audit record of an execution and, in the same transaction, ends the recovery that it owns.
+    /// Writes the audit record of an execution and, in the same transaction, ends the recovery that it owns: its
+    /// claim and its place among the open ones go, and the group is noted as moved if it was, or may have been.
     ///
     /// # Errors
     /// The table cannot be reached.
     pub async fn close(&self, audit: &Audit) -> Result<Closed> {
-        unimplemented!()
+        self.try_close(audit)
+            .await
+            .map_err(|cause| cause.of("close"))
+    }
+
+    async fn try_close(&self, audit: &Audit) -> Result<Closed, Cause> {
+        let pointer = keys::audit_pointer(&audit.execution);
+        for tries in 0..TRIES {
+            if self.get(&pointer).await?.is_some() {
+                return Ok(Closed::Already);
+            }
+            let mut writes = Vec::from(self.record(audit).await?);
+            if let Some(recovery) = self.owned(audit).await? {
+                writes.extend(self.ending(audit, &recovery).await?);
+            }
+            if let Transacted::Done = self.transact(&writes).await? {
+                return Ok(Closed::Now);
+            }
+            // Another end of the same execution was faster, or what was read just now is no longer so.
+            back_off(tries).await;
+        }
+        Err(Cause::Contended)
+    }
+
+    /// The audit record itself, and the pointer that makes it the only one.
+    async fn record(&self, audit: &Audit) -> Result<[Write; 2], Cause> {
+        let (cluster, group) = (audit.cluster_id.as_ref(), audit.group.as_ref());
+        let key = keys::audit(cluster, group, audit.at, &audit.execution);
+        let packed = Packed::new(audit)?;
+        let body = self
+            .put_body(&BODY, &packed, IN_ITEM, &key.pk, None)
+            .await?;
+        let pointer = item(keys::audit_pointer(&audit.execution))
+            .with("audit_pk", text(&key.pk))
+            .with("audit_sk", text(&key.sk));
+        // The words beside the body are for people who look at the table.
+        let record = item(key)
+            .with("at", time(audit.at))
+            .with("execution", text(&audit.execution))
+            .with_some("plan", audit.plan.as_ref().map(|plan| text(&plan.0)))
+            .with("status", word(&audit.status))
+            .with("code", text(&audit.code))
+            .with_all(body);
+        Ok([Write::put_new(pointer), Write::put_new(record)])
+    }
+
+    /// The recovery that this execution owns and that is not closed.
+    async fn owned(&self, audit: &Audit) -> Result<Option<Recovery>, Cause> {
+        let Some(plan) = &audit.plan else {
+            return Ok(None);
+        };
+        let recovery = self.try_recovery(plan).await?;
+        Ok(recovery.filter(|r| r.execution == audit.execution && r.closed_at.is_none()))
+    }
+
+    async fn ending(&self, audit: &Audit, recovery: &Recovery) -> Result<Vec<Write>, Cause> {
+        let (cluster, group) = (&recovery.cluster_id, &recovery.group);
+        let execution = text(&audit.execution);
+        let close = Write::change(keys::recovery(&recovery.plan), "SET #closed_at = :at")
+            .when("#execution = :execution AND attribute_not_exists(#closed_at)")
+            .value(":at", time(audit.at))
+            .value(":execution", execution.clone());
+        let mut writes = vec![close.into(), Write::delete(keys::open(&recovery.plan))];
+        // An expired claim may be another execution's by now.
+        let claim = self.try_claim(cluster, group).await?;
+        if claim.is_some_and(|claim| claim.execution == audit.execution) {
+            let release = Write::delete(keys::claim(cluster, group))
+                .when("#execution = :execution")
+                .value(":execution", execution);
+            writes.push(release);
+        }
+        let was_moved = match audit.outcome {
+            None | Some(Outcome::NotApplied) => false,
+            Some(
+                Outcome::Verified
+                | Outcome::AppliedThenMoved
+                | Outcome::PartiallyApplied
+                | Outcome::Unknown,
+            ) => true,
+        };
+        let noted = self.try_last_recovery_end(cluster, group).await?;
+        if was_moved && noted.is_none_or(|noted| noted < audit.at) {
+            writes.push(moved(cluster, group, audit.at).into());
+        }
+        Ok(writes)
     }
 
     /// Every audit record of a group, newest first.
@@ -27,7 +123,16 @@ impl Store {
     /// # Errors
     /// An item is damaged, or the table cannot be reached.
     pub async fn audits(&self, cluster: &ClusterId, group: &GroupId) -> Result<Vec<Audit>> {
-        unimplemented!()
+        let read = async {
+            let pk = keys::audits(Some(cluster), Some(group));
+            let mut audits = Vec::new();
+            for item in self.query(&pk, Range::of(TIMED), "").await? {
+                audits.push(self.body(&BODY, &item, &pk).await?);
+            }
+            audits.reverse();
+            Ok(audits)
+        };
+        read.await.map_err(|cause: Cause| cause.of("audits"))
     }
 
     /// The audit record of an execution.
@@ -35,6 +140,16 @@ impl Store {
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
     pub async fn audit_of(&self, execution: &str) -> Result<Option<Audit>> {
-        unimplemented!()
+        let read = async {
+            let Some(pointer) = self.get(&keys::audit_pointer(execution)).await? else {
+                return Ok(None);
+            };
+            let key = Key::new(
+                pointer.text("audit_pk")?.to_owned(),
+                pointer.text("audit_sk")?,
+            );
+            self.packed(&key).await
+        };
+        read.await.map_err(|cause: Cause| cause.of("audit_of"))
     }
 }

@@ -1,11 +1,28 @@
 //! Checkpoints, their retirement, and what is known of a group's runs.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
+use super::body::{ANOMALIES, BESIDE, BODY, IN_ITEM};
+use super::columns::Body;
+use super::error::Cause;
+use super::item::{Attributes, Damaged, Item, flag, item, number, text, time, ttl};
+use super::keys::{self, CHUNKS, Key, TIMED};
+use super::pack::Packed;
+use super::table::{Change, Range, Transacted, Write};
 use super::{Result, Store};
 use crate::domain::checkpoint::{Checkpoint, CheckpointHeader, CheckpointId};
 use crate::domain::offset::{ClusterId, GroupId};
 use crate::domain::plan::PlanId;
+
+/// How long the marker of a scheduled run is kept. A scheduler and Lambda's queue together give up after 30 hours.
+const RUN_KEPT: SignedDuration = SignedDuration::from_hours(48);
+
+/// How much longer than their header chunks are kept, so that no header ever points at nothing.
+pub(super) const CHUNKS_OUTLIVE: SignedDuration = SignedDuration::from_hours(24);
+
+/// What a header needs of its item.
+const HEADER: &str = "#id, #ended_at, #anomalies, #anomalies_sha256, #anomalies_chunks, \
+                      #disowned_by, #pinned, #ttl";
 
 /// What became of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,13 +37,61 @@ impl Store {
     /// Stores a checkpoint; with `scheduled`, once for that cluster, group and scheduled time.
     ///
     /// # Errors
-    /// The table cannot be reached or refuses the write.
+    /// Another checkpoint has its time and id, it is too big, or the table cannot be reached.
     pub async fn put_checkpoint(
         &self,
         c: &Checkpoint,
         scheduled: Option<Timestamp>,
     ) -> Result<Put> {
-        unimplemented!()
+        self.try_put_checkpoint(c, scheduled)
+            .await
+            .map_err(|cause| cause.of("put_checkpoint"))
+    }
+
+    async fn try_put_checkpoint(
+        &self,
+        c: &Checkpoint,
+        scheduled: Option<Timestamp>,
+    ) -> Result<Put, Cause> {
+        let chunks = keys::checkpoint_chunks(&c.cluster_id, &c.group, &c.id);
+        let packed = Packed::new(&Body::from(c))?;
+        let body = self
+            .put_body(&BODY, &packed, IN_ITEM, &chunks, None)
+            .await?;
+        let key = keys::checkpoint(&c.cluster_id, &c.group, c.ended_at, &c.id);
+        let mut header = item(key.clone())
+            .with("id", text(&c.id.0))
+            .with("ended_at", time(c.ended_at))
+            .with_all(body);
+        if !c.anomalies.is_empty() {
+            let anomalies = Packed::new(&c.anomalies)?;
+            let anomalies = self
+                .put_body(&ANOMALIES, &anomalies, BESIDE, &chunks, None)
+                .await?;
+            header = header.with_all(anomalies);
+        }
+
+        let stored = match scheduled {
+            None => self.put_new(header).await?,
+            Some(scheduled) => {
+                let marker = item(keys::run(&c.cluster_id, &c.group, scheduled))
+                    .with("id", text(&c.id.0))
+                    .with("ttl", ttl(c.ended_at + RUN_KEPT));
+                let writes = [Write::put_new(marker), Write::put_new(header)];
+                match self.transact(&writes).await? {
+                    Transacted::Done => true,
+                    Transacted::Failed(failed) if failed.first() == Some(&true) => {
+                        return Ok(Put::AlreadyRun);
+                    }
+                    Transacted::Failed(_) => false,
+                }
+            }
+        };
+        // A write whose answer was lost finds itself.
+        if !stored && !self.holds(&key, &packed).await? {
+            return Err(Cause::Conflict("another checkpoint has this time and id"));
+        }
+        Ok(Put::Stored)
     }
 
     /// All checkpoints that have not expired at `now`, newest first.
@@ -39,7 +104,54 @@ impl Store {
         group: &GroupId,
         now: Timestamp,
     ) -> Result<Vec<CheckpointHeader>> {
-        unimplemented!()
+        let headers = self.all_headers(cluster, group, Range::of(TIMED)).await;
+        let mut headers = headers.map_err(|cause| cause.of("headers"))?;
+        // The table deletes what has expired days late.
+        headers.retain(|header| header.expires_at.is_none_or(|at| now < at));
+        headers.reverse();
+        Ok(headers)
+    }
+
+    /// The headers of a range of times, oldest first, the expired ones among them.
+    async fn all_headers(
+        &self,
+        cluster: &ClusterId,
+        group: &GroupId,
+        range: Range,
+    ) -> Result<Vec<CheckpointHeader>, Cause> {
+        let pk = keys::checkpoints(cluster, group);
+        let mut headers = Vec::new();
+        for item in self.query(&pk, range, HEADER).await? {
+            headers.push(self.header(cluster, group, &item).await?);
+        }
+        Ok(headers)
+    }
+
+    async fn header(
+        &self,
+        cluster: &ClusterId,
+        group: &GroupId,
+        item: &Item,
+    ) -> Result<CheckpointHeader, Cause> {
+        let id = CheckpointId(item.text("id")?.to_owned());
+        let chunks = keys::checkpoint_chunks(cluster, group, &id);
+        let anomalies = self.some_body(&ANOMALIES, item, &chunks).await?;
+        let expires_at = item
+            .some_number("ttl")?
+            .map(|seconds| {
+                Timestamp::from_second(seconds).map_err(|_| Damaged { attribute: "ttl" })
+            })
+            .transpose()?;
+        Ok(CheckpointHeader {
+            id,
+            ended_at: item.time("ended_at")?,
+            disowned_by: item
+                .some_text("disowned_by")?
+                .map(|plan| PlanId(plan.to_owned())),
+            anomalies: anomalies.unwrap_or_default(),
+            pinned: item.some_flag("pinned")?.unwrap_or(false),
+            expires_at,
+        })
     }
 
     /// One checkpoint, whole and proven undamaged.
@@ -52,7 +164,26 @@ impl Store {
         group: &GroupId,
         header: &CheckpointHeader,
     ) -> Result<Checkpoint> {
-        unimplemented!()
+        self.try_checkpoint(cluster, group, header)
+            .await
+            .map_err(|cause| cause.of("checkpoint"))
+    }
+
+    async fn try_checkpoint(
+        &self,
+        cluster: &ClusterId,
+        group: &GroupId,
+        header: &CheckpointHeader,
+    ) -> Result<Checkpoint, Cause> {
+        let key = keys::checkpoint(cluster, group, header.ended_at, &header.id);
+        let item = self.get(&key).await?;
+        let item = item.ok_or(Cause::Conflict("the checkpoint is gone"))?;
+        let chunks = keys::checkpoint_chunks(cluster, group, &header.id);
+        let body: Body = self.body(&BODY, &item, &chunks).await?;
+        let anomalies = self.some_body(&ANOMALIES, &item, &chunks).await?;
+        body.checkpoint(anomalies.unwrap_or_default())
+            .filter(|c| c.cluster_id == *cluster && c.group == *group && c.id == header.id)
+            .ok_or(Cause::Damaged(Damaged { attribute: "body" }))
     }
 
     /// Lets these expire at `at`, except those that are pinned or have an expiry already.
@@ -66,14 +197,49 @@ impl Store {
         headers: &[&CheckpointHeader],
         at: Timestamp,
     ) -> Result<()> {
-        unimplemented!()
+        for header in headers {
+            self.retire_one(cluster, group, header, at)
+                .await
+                .map_err(|cause| cause.of("retire"))?;
+        }
+        Ok(())
+    }
+
+    async fn retire_one(
+        &self,
+        cluster: &ClusterId,
+        group: &GroupId,
+        header: &CheckpointHeader,
+        at: Timestamp,
+    ) -> Result<(), Cause> {
+        let key = keys::checkpoint(cluster, group, header.ended_at, &header.id);
+        let retire = Write::change(key, "SET #ttl = :ttl")
+            .when(
+                "attribute_exists(#pk) AND attribute_not_exists(#ttl) \
+                 AND (attribute_not_exists(#pinned) OR #pinned = :no)",
+            )
+            .value(":ttl", ttl(at))
+            .value(":no", flag(false));
+        if !self.update(retire).await? {
+            return Ok(());
+        }
+        // The header first: chunks must never go before it.
+        let pk = keys::checkpoint_chunks(cluster, group, &header.id);
+        for chunk in self.query(&pk, Range::of(CHUNKS), "#sk").await? {
+            let key = Key::new(pk.clone(), chunk.text("sk")?);
+            let expire = Write::change(key, "SET #ttl = :ttl")
+                .when("attribute_exists(#pk)")
+                .value(":ttl", ttl(at + CHUNKS_OUTLIVE));
+            self.update(expire).await?;
+        }
+        Ok(())
     }
 
     /// Marks every checkpoint of `after < ended_at <= until` as undone by a plan, where none is so marked yet.
     /// Returns how many it marked.
     ///
     /// # Errors
-    /// The table cannot be reached.
+    /// The table cannot be reached, or an item is damaged.
     pub async fn disown(
         &self,
         cluster: &ClusterId,
@@ -82,10 +248,43 @@ impl Store {
         until: Timestamp,
         by: &PlanId,
     ) -> Result<usize> {
-        unimplemented!()
+        self.try_disown(cluster, group, after, until, by)
+            .await
+            .map_err(|cause| cause.of("disown"))
     }
 
-    /// Keeps what became of a run for one group, for alarms. A late, older success changes nothing.
+    async fn try_disown(
+        &self,
+        cluster: &ClusterId,
+        group: &GroupId,
+        after: Timestamp,
+        until: Timestamp,
+        by: &PlanId,
+    ) -> Result<usize, Cause> {
+        if until <= after {
+            return Ok(0);
+        }
+        let range = Range::between(
+            keys::checkpoints_from(after),
+            keys::checkpoints_until(until),
+        );
+        let mut marked = 0;
+        for header in self.all_headers(cluster, group, range).await? {
+            // The range holds `after` itself.
+            if header.ended_at <= after || header.disowned_by.is_some() {
+                continue;
+            }
+            let key = keys::checkpoint(cluster, group, header.ended_at, &header.id);
+            let disown = Write::change(key, "SET #disowned_by = :by")
+                .when("attribute_exists(#pk) AND attribute_not_exists(#disowned_by)")
+                .value(":by", text(&by.0));
+            marked += usize::from(self.update(disown).await?);
+        }
+        Ok(marked)
+    }
+
+    /// Keeps what became of a run for one group, for alarms. A run that ended before the newest success changes
+    /// nothing.
     ///
     /// # Errors
     /// The table cannot be reached.
@@ -94,21 +293,55 @@ impl Store {
         cluster: &ClusterId,
         group: &GroupId,
         at: Timestamp,
-        result: std::result::Result<&CheckpointId, &str>,
+        result: Result<&CheckpointId, &str>,
     ) -> Result<()> {
-        unimplemented!()
+        let head = keys::checkpoint_head(cluster, group);
+        let note = match result {
+            Ok(id) => Write::change(
+                head,
+                "SET #last_success_at = :at, #last_id = :id, #consecutive_failures = :none",
+            )
+            .value(":id", text(&id.0))
+            .value(":none", number(0)),
+            Err(failure) => Write::change(
+                head,
+                "SET #last_failure_at = :at, #last_failure = :failure \
+                 ADD #consecutive_failures :one",
+            )
+            .value(":failure", text(failure))
+            .value(":one", number(1)),
+        }
+        .when("attribute_not_exists(#last_success_at) OR #last_success_at < :at")
+        .value(":at", time(at));
+        match self.update(note).await {
+            Ok(_) => Ok(()),
+            Err(cause) => Err(cause.of("note_checkpoint_run")),
+        }
     }
 
     /// When a recovery last moved the group.
     ///
     /// # Errors
-    /// The table cannot be reached.
+    /// The item is damaged, or the table cannot be reached.
     pub async fn last_recovery_end(
         &self,
         cluster: &ClusterId,
         group: &GroupId,
     ) -> Result<Option<Timestamp>> {
-        unimplemented!()
+        self.try_last_recovery_end(cluster, group)
+            .await
+            .map_err(|cause| cause.of("last_recovery_end"))
+    }
+
+    pub(super) async fn try_last_recovery_end(
+        &self,
+        cluster: &ClusterId,
+        group: &GroupId,
+    ) -> Result<Option<Timestamp>, Cause> {
+        match self.get(&keys::moved(cluster, group)).await? {
+            None => Ok(None),
+            Some(item) => Ok(Some(item.time("at")?)),
+        }
     }
 
     /// Notes that a recovery moved the group, or may have, at `at`. Never goes back.
@@ -121,6 +354,16 @@ impl Store {
         group: &GroupId,
         at: Timestamp,
     ) -> Result<()> {
-        unimplemented!()
+        match self.update(moved(cluster, group, at)).await {
+            Ok(_) => Ok(()),
+            Err(cause) => Err(cause.of("note_moved")),
+        }
     }
+}
+
+/// The write of [`Store::note_moved`]; its condition fails where a later time stands.
+pub(super) fn moved(cluster: &ClusterId, group: &GroupId, at: Timestamp) -> Write<Change> {
+    Write::change(keys::moved(cluster, group), "SET #at = :at")
+        .when("attribute_not_exists(#at) OR #at < :at")
+        .value(":at", time(at))
 }

@@ -1,14 +1,25 @@
 //! The switch that stops every apply.
 
-use super::{Result, Store};
+use super::error::Cause;
+use super::item::{Attributes, flag, item};
+use super::{Result, Store, keys};
 
 impl Store {
     /// Whether applying is switched on; `None` where nobody has set it.
     ///
     /// # Errors
-    /// The table cannot be reached.
+    /// The item is damaged, or the table cannot be reached.
     pub async fn apply_switch(&self) -> Result<Option<bool>> {
-        unimplemented!()
+        self.try_apply_switch()
+            .await
+            .map_err(|cause| cause.of("apply_switch"))
+    }
+
+    pub(super) async fn try_apply_switch(&self) -> Result<Option<bool>, Cause> {
+        match self.get(&keys::apply_switch()).await? {
+            None => Ok(None),
+            Some(item) => Ok(item.some_flag("on")?),
+        }
     }
 
     /// Switches applying on or off.
@@ -16,6 +27,8 @@ impl Store {
     /// # Errors
     /// The table cannot be reached.
     pub async fn set_apply_switch(&self, on: bool) -> Result<()> {
-        unimplemented!()
+        self.put(item(keys::apply_switch()).with("on", flag(on)))
+            .await
+            .map_err(|cause| cause.of("set_apply_switch"))
     }
 }

@@ -4,12 +4,18 @@
 
 mod approvals;
 mod audits;
+mod body;
 mod checkpoints;
+mod columns;
 mod control;
 mod error;
+mod item;
+mod keys;
+mod pack;
 mod plans;
 mod recoveries;
 mod secret;
+mod table;
 
 use aws_sdk_dynamodb::Client;
 
@@ -20,7 +26,7 @@ pub use error::{ErrorClass, StoreError};
 pub use recoveries::Opened;
 pub use secret::{LinkHash, TaskToken};
 
-type Result<T> = std::result::Result<T, StoreError>;
+type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 /// The table. Cheap to clone.
 #[derive(Debug, Clone)]

@@ -3,7 +3,15 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use serde::Serialize;
+use tokio::try_join;
 
+use super::body::{BESIDE, BODY, IN_ITEM, REFUSALS};
+use super::error::Cause;
+use super::item::{Attributes, Damaged, Item, item, number, text, time, word};
+use super::keys::{self, ANSWERS, Key, OPEN};
+use super::pack::Packed;
+use super::table::{Change, Range, Transacted, Updated, Write, back_off};
 use super::{Result, Store};
 use crate::domain::offset::{ClusterId, GroupId, TopicPartition};
 use crate::domain::plan::PlanId;
@@ -11,6 +19,14 @@ use crate::domain::recovery::{
     AlterAnswer, Claim, Outcome, PartitionOutcome, PreImage, Quiet, Recovery,
 };
 use crate::domain::refusal::Refusal;
+
+/// How often a claim is tried that is let go or taken in the same moment.
+const TRIES: u32 = 5;
+
+/// The condition of everything that belongs to a recovery's life.
+const IS_OPEN: &str = "attribute_exists(#pk) AND attribute_not_exists(#closed_at)";
+
+const NOT_OPEN: Cause = Cause::Conflict("there is no open recovery of this plan");
 
 /// Whether a recovery was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +50,47 @@ impl Store {
         claim: &Claim,
         now: Timestamp,
     ) -> Result<Opened> {
-        unimplemented!()
+        self.try_open_recovery(r, claim, now)
+            .await
+            .map_err(|cause| cause.of("open_recovery"))
+    }
+
+    async fn try_open_recovery(
+        &self,
+        r: &Recovery,
+        claim: &Claim,
+        now: Timestamp,
+    ) -> Result<Opened, Cause> {
+        for tries in 0..TRIES {
+            let take = take_claim(r, claim, now);
+            let recovery = Write::put_new(self.recovery_item(r).await?);
+            let open = item(keys::open(&r.plan))
+                .with("plan", text(&r.plan.0))
+                .with("execution", text(&r.execution));
+            let writes = [take, recovery, Write::put(open)];
+            if let Transacted::Done = self.transact(&writes).await? {
+                return Ok(Opened::Yes);
+            }
+            // What was in the way is read after the fact, and may be gone by now.
+            if let Some(there) = self.try_recovery(&r.plan).await? {
+                if there.execution != r.execution || there.closed_at.is_some() {
+                    return Ok(Opened::PlanUsed);
+                }
+                // The same step again: the recovery is there, and its claim has to be still or again.
+                let take = [take_claim(r, claim, now)];
+                if let Transacted::Done = self.transact(&take).await? {
+                    return Ok(Opened::Yes);
+                }
+            }
+            if let Some(there) = self.try_claim(&r.cluster_id, &r.group).await?
+                && there.expires_at > now
+                && there.execution != claim.execution
+            {
+                return Ok(Opened::HeldBy(there));
+            }
+            back_off(tries).await;
+        }
+        Err(Cause::Contended)
     }
 
     /// A plan's recovery.
@@ -42,7 +98,16 @@ impl Store {
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
     pub async fn recovery(&self, plan: &PlanId) -> Result<Option<Recovery>> {
-        unimplemented!()
+        self.try_recovery(plan)
+            .await
+            .map_err(|cause| cause.of("recovery"))
+    }
+
+    pub(super) async fn try_recovery(&self, plan: &PlanId) -> Result<Option<Recovery>, Cause> {
+        match self.get(&keys::recovery(plan)).await? {
+            None => Ok(None),
+            Some(item) => Ok(Some(self.recovery_of(&item).await?)),
+        }
     }
 
     /// The claim on a group, whether expired or not.
@@ -50,7 +115,24 @@ impl Store {
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
     pub async fn claim(&self, cluster: &ClusterId, group: &GroupId) -> Result<Option<Claim>> {
-        unimplemented!()
+        self.try_claim(cluster, group)
+            .await
+            .map_err(|cause| cause.of("claim"))
+    }
+
+    pub(super) async fn try_claim(
+        &self,
+        cluster: &ClusterId,
+        group: &GroupId,
+    ) -> Result<Option<Claim>, Cause> {
+        let Some(item) = self.get(&keys::claim(cluster, group)).await? else {
+            return Ok(None);
+        };
+        Ok(Some(Claim {
+            execution: item.text("execution")?.to_owned(),
+            plan: PlanId(item.text("plan")?.to_owned()),
+            expires_at: item.time("expires_at")?,
+        }))
     }
 
     /// Every recovery without a report, with its execution.
@@ -58,7 +140,16 @@ impl Store {
     /// # Errors
     /// An item is damaged, or the table cannot be reached.
     pub async fn open_recoveries(&self) -> Result<Vec<(PlanId, String)>> {
-        unimplemented!()
+        let read = async {
+            let mut open = Vec::new();
+            for item in self.query(OPEN, Range::all(), "").await? {
+                let plan = PlanId(item.text("plan")?.to_owned());
+                open.push((plan, item.text("execution")?.to_owned()));
+            }
+            Ok(open)
+        };
+        read.await
+            .map_err(|cause: Cause| cause.of("open_recoveries"))
     }
 
     /// Makes a claim last until `expires_at`; `false` if the execution does not hold it.
@@ -72,7 +163,22 @@ impl Store {
         execution: &str,
         expires_at: Timestamp,
     ) -> Result<bool> {
-        unimplemented!()
+        let renew = Write::change(keys::claim(cluster, group), "SET #expires_at = :at")
+            .when("#execution = :execution")
+            .value(":at", time(expires_at))
+            .value(":execution", text(execution));
+        self.update(renew)
+            .await
+            .map_err(|cause| cause.of("renew_claim"))
+    }
+
+    /// Changes an open recovery; a conflict if there is none.
+    async fn change_open(&self, operation: &'static str, change: Write<Change>) -> Result<()> {
+        match self.update(change.when(IS_OPEN)).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(NOT_OPEN.of(operation)),
+            Err(cause) => Err(cause.of(operation)),
+        }
     }
 
     /// Sets until when the plan may be applied.
@@ -80,7 +186,9 @@ impl Store {
     /// # Errors
     /// There is no open recovery, or the table cannot be reached.
     pub async fn set_apply_by(&self, plan: &PlanId, apply_by: Timestamp) -> Result<()> {
-        unimplemented!()
+        let set = Write::change(keys::recovery(plan), "SET #apply_by = :at");
+        self.change_open("set_apply_by", set.value(":at", time(apply_by)))
+            .await
     }
 
     /// Keeps why a step after the approval refused.
@@ -88,7 +196,25 @@ impl Store {
     /// # Errors
     /// There is no open recovery, or the table cannot be reached.
     pub async fn note_refusals(&self, plan: &PlanId, refusals: &[Refusal]) -> Result<()> {
-        unimplemented!()
+        let operation = "note_refusals";
+        let key = keys::recovery(plan);
+        let body = async {
+            let packed = Packed::new(refusals)?;
+            self.put_body(&REFUSALS, &packed, BESIDE, &key.pk, None)
+                .await
+        };
+        let [(name, value), (_, sha256)] =
+            body.await.map_err(|cause: Cause| cause.of(operation))?;
+        // A stale plan of many partitions has as many refusals, which need not fit.
+        let expression = if name == REFUSALS.packed {
+            "SET #refusals = :refusals, #refusals_sha256 = :sha256 REMOVE #refusals_chunks"
+        } else {
+            "SET #refusals_chunks = :refusals, #refusals_sha256 = :sha256 REMOVE #refusals"
+        };
+        let note = Write::change(key, expression)
+            .value(":refusals", value)
+            .value(":sha256", sha256);
+        self.change_open(operation, note).await
     }
 
     /// Keeps since when the group was seen quiet, or that it is not.
@@ -96,7 +222,16 @@ impl Store {
     /// # Errors
     /// There is no open recovery, or the table cannot be reached.
     pub async fn note_quiet(&self, plan: &PlanId, quiet: Option<&Quiet>) -> Result<()> {
-        unimplemented!()
+        let key = keys::recovery(plan);
+        let note = match quiet {
+            Some(quiet) => {
+                Write::change(key, "SET #quiet_since = :since, #quiet_commits = :commits")
+                    .value(":since", time(quiet.since))
+                    .value(":commits", text(&quiet.commits))
+            }
+            None => Write::change(key, "REMOVE #quiet_since, #quiet_commits"),
+        };
+        self.change_open("note_quiet", note).await
     }
 
     /// Notes that Apply runs and may send until `apply_until`; `false` if the fence is raised or the recovery closed.
@@ -104,15 +239,30 @@ impl Store {
     /// # Errors
     /// The table cannot be reached.
     pub async fn begin_apply(&self, plan: &PlanId, apply_until: Timestamp) -> Result<bool> {
-        unimplemented!()
+        let begin = Write::change(
+            keys::recovery(plan),
+            "SET #apply_until = :until REMOVE #apply_ended_at",
+        )
+        .when("#fence = :none AND attribute_not_exists(#closed_at)")
+        .value(":until", time(apply_until))
+        .value(":none", number(0));
+        self.update(begin)
+            .await
+            .map_err(|cause| cause.of("begin_apply"))
     }
 
     /// Whether Apply may send: the fence is not raised and the recovery not closed; and the switch, where it is set.
     ///
     /// # Errors
-    /// The table cannot be reached.
+    /// An item is damaged, or the table cannot be reached.
     pub async fn may_send(&self, plan: &PlanId) -> Result<(bool, Option<bool>)> {
-        unimplemented!()
+        let fence = async {
+            let Some(item) = self.get(&keys::recovery(plan)).await? else {
+                return Ok(false);
+            };
+            Ok(item.some_number("fence")? == Some(0) && item.some_time("closed_at")?.is_none())
+        };
+        try_join!(fence, self.try_apply_switch()).map_err(|cause: Cause| cause.of("may_send"))
     }
 
     /// Stores the pre-image unless there is one, and returns the stored one.
@@ -120,7 +270,23 @@ impl Store {
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
     pub async fn keep_pre_image(&self, plan: &PlanId, pre_image: &PreImage) -> Result<PreImage> {
-        unimplemented!()
+        self.try_keep_pre_image(plan, pre_image)
+            .await
+            .map_err(|cause| cause.of("keep_pre_image"))
+    }
+
+    async fn try_keep_pre_image(
+        &self,
+        plan: &PlanId,
+        pre_image: &PreImage,
+    ) -> Result<PreImage, Cause> {
+        let key = keys::pre_image(plan);
+        let new = self.packed_item(key.clone(), pre_image).await?;
+        if self.put_new(new).await? {
+            return Ok(pre_image.clone());
+        }
+        let kept = self.packed(&key).await?;
+        kept.ok_or(Cause::Conflict("the pre-image is gone"))
     }
 
     /// The stored pre-image.
@@ -128,7 +294,9 @@ impl Store {
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
     pub async fn pre_image(&self, plan: &PlanId) -> Result<Option<PreImage>> {
-        unimplemented!()
+        self.packed(&keys::pre_image(plan))
+            .await
+            .map_err(|cause| cause.of("pre_image"))
     }
 
     /// Keeps what the broker said of one request of one attempt.
@@ -142,15 +310,47 @@ impl Store {
         attempt: &str,
         answers: &[(TopicPartition, AlterAnswer)],
     ) -> Result<()> {
-        unimplemented!()
+        let write = async {
+            let key = keys::answers(plan, request, attempt);
+            self.put(self.packed_item(key, answers).await?).await
+        };
+        write.await.map_err(|cause| cause.of("record_answers"))
     }
 
-    /// What the broker said of each partition. Accepted stands, whatever another attempt was told.
+    /// What the broker said of each partition, in whatever order it was recorded: Accepted stands over everything,
+    /// and Unknown over Rejected, since a rejected attempt proves nothing of another one.
     ///
     /// # Errors
     /// An item is damaged, or the table cannot be reached.
     pub async fn answers(&self, plan: &PlanId) -> Result<BTreeMap<TopicPartition, AlterAnswer>> {
-        unimplemented!()
+        self.try_answers(plan)
+            .await
+            .map_err(|cause| cause.of("answers"))
+    }
+
+    async fn try_answers(
+        &self,
+        plan: &PlanId,
+    ) -> Result<BTreeMap<TopicPartition, AlterAnswer>, Cause> {
+        let weight = |answer: &AlterAnswer| match answer {
+            AlterAnswer::Accepted => 2,
+            AlterAnswer::Unknown(_) => 1,
+            AlterAnswer::Rejected(_) => 0,
+        };
+        let pk = keys::recoveries(plan);
+        let mut all: BTreeMap<TopicPartition, AlterAnswer> = BTreeMap::new();
+        for item in self.query(&pk, Range::of(ANSWERS), "").await? {
+            let answers: Vec<(TopicPartition, AlterAnswer)> = self.body(&BODY, &item, &pk).await?;
+            for (partition, answer) in answers {
+                let heavier = all
+                    .get(&partition)
+                    .is_none_or(|before| weight(before) <= weight(&answer));
+                if heavier {
+                    all.insert(partition, answer);
+                }
+            }
+        }
+        Ok(all)
     }
 
     /// Notes that the Apply that began with `apply_until` ended by itself. One that began later is not touched.
@@ -163,7 +363,14 @@ impl Store {
         apply_until: Timestamp,
         at: Timestamp,
     ) -> Result<()> {
-        unimplemented!()
+        let end = Write::change(keys::recovery(plan), "SET #apply_ended_at = :at")
+            .when("#apply_until = :until")
+            .value(":at", time(at))
+            .value(":until", time(apply_until));
+        match self.update(end).await {
+            Ok(_) => Ok(()),
+            Err(cause) => Err(cause.of("end_apply")),
+        }
     }
 
     /// Raises the fence and returns the recovery after it; `None` if there is none.
@@ -171,7 +378,16 @@ impl Store {
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
     pub async fn raise_fence(&self, plan: &PlanId) -> Result<Option<Recovery>> {
-        unimplemented!()
+        let raise = Write::change(keys::recovery(plan), "ADD #fence :one")
+            .when("attribute_exists(#pk)")
+            .value(":one", number(1));
+        let raised = async {
+            match self.update_returning(raise).await? {
+                Updated::Done(item) => Ok(Some(self.recovery_of(&item).await?)),
+                Updated::Not(_) => Ok(None),
+            }
+        };
+        raised.await.map_err(|cause: Cause| cause.of("raise_fence"))
     }
 
     /// Keeps what Verify found.
@@ -184,7 +400,18 @@ impl Store {
         outcome: &Outcome,
         partitions: &BTreeMap<TopicPartition, PartitionOutcome>,
     ) -> Result<()> {
-        unimplemented!()
+        let set = Write::change(keys::recovery(plan), "SET #outcome = :outcome")
+            .when(IS_OPEN)
+            .value(":outcome", word(outcome));
+        let set = async {
+            let pairs: Vec<_> = partitions.iter().collect();
+            let result = self.packed_item(keys::result(plan), &pairs).await?;
+            match self.transact(&[set.into(), Write::put(result)]).await? {
+                Transacted::Done => Ok(()),
+                Transacted::Failed(_) => Err(NOT_OPEN),
+            }
+        };
+        set.await.map_err(|cause| cause.of("set_outcome"))
     }
 
     /// What Verify found of each partition.
@@ -195,6 +422,91 @@ impl Store {
         &self,
         plan: &PlanId,
     ) -> Result<Option<BTreeMap<TopicPartition, PartitionOutcome>>> {
-        unimplemented!()
+        let pairs: Option<Vec<_>> = self
+            .packed(&keys::result(plan))
+            .await
+            .map_err(|cause| cause.of("result"))?;
+        Ok(pairs.map(|pairs| pairs.into_iter().collect()))
     }
+
+    /// A new item that has `value` as its body.
+    async fn packed_item<T: Serialize + ?Sized>(&self, key: Key, value: &T) -> Result<Item, Cause> {
+        let packed = Packed::new(value)?;
+        let body = self
+            .put_body(&BODY, &packed, IN_ITEM, &key.pk, None)
+            .await?;
+        Ok(item(key).with_all(body))
+    }
+
+    async fn recovery_item(&self, r: &Recovery) -> Result<Item, Cause> {
+        let refusals = Packed::new(&r.refusals)?;
+        let key = keys::recovery(&r.plan);
+        let refusals = self
+            .put_body(&REFUSALS, &refusals, BESIDE, &key.pk, None)
+            .await?;
+        let quiet = r.quiet.as_ref();
+        Ok(item(key)
+            .with("plan", text(&r.plan.0))
+            .with("execution", text(&r.execution))
+            .with("cluster_id", text(&r.cluster_id.0))
+            .with("group", text(&r.group.0))
+            .with("opened_at", time(r.opened_at))
+            .with_some("apply_by", r.apply_by.map(time))
+            .with_some("quiet_since", quiet.map(|quiet| time(quiet.since)))
+            .with_some("quiet_commits", quiet.map(|quiet| text(&quiet.commits)))
+            .with("fence", number(r.fence))
+            .with_some("apply_until", r.apply_until.map(time))
+            .with_some("apply_ended_at", r.apply_ended_at.map(time))
+            .with_all(refusals)
+            .with_some("outcome", r.outcome.as_ref().map(word))
+            .with_some("closed_at", r.closed_at.map(time)))
+    }
+
+    async fn recovery_of(&self, item: &Item) -> Result<Recovery, Cause> {
+        let plan = PlanId(item.text("plan")?.to_owned());
+        let refusals = self
+            .some_body(&REFUSALS, item, &keys::recoveries(&plan))
+            .await?;
+        let fence = item
+            .some_number("fence")?
+            .and_then(|fence| u64::try_from(fence).ok());
+        let quiet = match item.some_time("quiet_since")? {
+            None => None,
+            Some(since) => Some(Quiet {
+                since,
+                commits: item.text("quiet_commits")?.to_owned(),
+            }),
+        };
+        Ok(Recovery {
+            plan,
+            execution: item.text("execution")?.to_owned(),
+            cluster_id: ClusterId(item.text("cluster_id")?.to_owned()),
+            group: GroupId(item.text("group")?.to_owned()),
+            opened_at: item.time("opened_at")?,
+            apply_by: item.some_time("apply_by")?,
+            quiet,
+            fence: fence.ok_or(Damaged { attribute: "fence" })?,
+            apply_until: item.some_time("apply_until")?,
+            apply_ended_at: item.some_time("apply_ended_at")?,
+            refusals: refusals.unwrap_or_default(),
+            outcome: item.some_word("outcome")?,
+            closed_at: item.some_time("closed_at")?,
+        })
+    }
+}
+
+/// Takes a claim where there is none, where it is over, or where it is this execution's for this plan.
+fn take_claim(r: &Recovery, claim: &Claim, now: Timestamp) -> Write {
+    let claim_item = item(keys::claim(&r.cluster_id, &r.group))
+        .with("execution", text(&claim.execution))
+        .with("plan", text(&claim.plan.0))
+        .with("expires_at", time(claim.expires_at));
+    Write::put(claim_item)
+        .when(
+            "attribute_not_exists(#pk) OR #expires_at <= :now \
+             OR (#execution = :execution AND #plan = :plan)",
+        )
+        .value(":now", time(now))
+        .value(":execution", text(&claim.execution))
+        .value(":plan", text(&claim.plan.0))
 }

@@ -1,0 +1,232 @@
+//! Where everything lies: `pk` starts with the item's type, so that a role can be held to its types.
+
+use jiff::Timestamp;
+
+use super::LinkHash;
+use crate::domain::checkpoint::CheckpointId;
+use crate::domain::offset::{ClusterId, GroupId};
+use crate::domain::plan::PlanId;
+
+/// The sort key of an item that is alone under its `pk`.
+const ALONE: &str = "-";
+
+/// Of sort keys that begin with a time.
+pub(super) const TIMED: &str = "T#";
+
+/// Of the sort keys of answers.
+pub(super) const ANSWERS: &str = "ANSWERS#";
+
+/// The key of one item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Key {
+    pub(super) pk: String,
+    pub(super) sk: String,
+}
+
+impl Key {
+    pub(super) fn new(pk: String, sk: impl Into<String>) -> Self {
+        Self { pk, sk: sk.into() }
+    }
+}
+
+/// A name as a part of a key. `#` parts the parts, and group ids may hold it.
+fn part(name: &str) -> String {
+    name.replace('%', "%25").replace('#', "%23")
+}
+
+/// An instant as text that sorts as time does: UTC, nanoseconds, always as wide. Nothing here is older than 1970.
+pub(super) fn instant(at: Timestamp) -> String {
+    format!("{:.9}", at.max(Timestamp::UNIX_EPOCH))
+}
+
+fn of_group(kind: &str, cluster: &ClusterId, group: &GroupId) -> String {
+    format!("{kind}#{}#{}", part(&cluster.0), part(&group.0))
+}
+
+/// Everything that is known of a group's past.
+pub(super) fn checkpoints(cluster: &ClusterId, group: &GroupId) -> String {
+    of_group("CHECKPOINT", cluster, group)
+}
+
+pub(super) fn checkpoint(
+    cluster: &ClusterId,
+    group: &GroupId,
+    ended_at: Timestamp,
+    id: &CheckpointId,
+) -> Key {
+    let sk = format!("{TIMED}{}#{}", instant(ended_at), part(&id.0));
+    Key::new(checkpoints(cluster, group), sk)
+}
+
+/// What no sort key of a checkpoint of `at` or later is below.
+pub(super) fn checkpoints_from(at: Timestamp) -> String {
+    format!("{TIMED}{}", instant(at))
+}
+
+/// What no sort key of a checkpoint of `at` or earlier is above. `$` follows `#`.
+pub(super) fn checkpoints_until(at: Timestamp) -> String {
+    format!("{TIMED}{}$", instant(at))
+}
+
+pub(super) fn checkpoint_chunks(cluster: &ClusterId, group: &GroupId, id: &CheckpointId) -> String {
+    let group = of_group("CHECKPOINTCHUNK", cluster, group);
+    format!("{group}#{}", part(&id.0))
+}
+
+/// What became of the latest checkpoint runs.
+pub(super) fn checkpoint_head(cluster: &ClusterId, group: &GroupId) -> Key {
+    Key::new(checkpoints(cluster, group), "HEAD")
+}
+
+/// When a recovery last moved the group.
+pub(super) fn moved(cluster: &ClusterId, group: &GroupId) -> Key {
+    Key::new(checkpoints(cluster, group), "MOVED")
+}
+
+/// The marker of a scheduled run.
+pub(super) fn run(cluster: &ClusterId, group: &GroupId, scheduled: Timestamp) -> Key {
+    Key::new(of_group("RUN", cluster, group), instant(scheduled))
+}
+
+fn plans(id: &PlanId) -> String {
+    format!("PLAN#{}", part(&id.0))
+}
+
+pub(super) fn plan(id: &PlanId) -> Key {
+    Key::new(plans(id), "META")
+}
+
+/// The pointer from a plan to its newest approval.
+pub(super) fn approval_pointer(id: &PlanId) -> Key {
+    Key::new(plans(id), "APPROVAL")
+}
+
+pub(super) fn recoveries(plan: &PlanId) -> String {
+    format!("RECOVERY#{}", part(&plan.0))
+}
+
+pub(super) fn recovery(plan: &PlanId) -> Key {
+    Key::new(recoveries(plan), ALONE)
+}
+
+pub(super) fn pre_image(plan: &PlanId) -> Key {
+    Key::new(recoveries(plan), "PREIMAGE")
+}
+
+pub(super) fn answers(plan: &PlanId, request: usize, attempt: &str) -> Key {
+    let sk = format!("{ANSWERS}{request:05}#{}", part(attempt));
+    Key::new(recoveries(plan), sk)
+}
+
+pub(super) fn result(plan: &PlanId) -> Key {
+    Key::new(recoveries(plan), "RESULT")
+}
+
+pub(super) fn claim(cluster: &ClusterId, group: &GroupId) -> Key {
+    Key::new(of_group("CLAIM", cluster, group), ALONE)
+}
+
+/// Every recovery without a report.
+pub(super) const OPEN: &str = "OPEN";
+
+pub(super) fn open(plan: &PlanId) -> Key {
+    Key::new(OPEN.to_owned(), part(&plan.0))
+}
+
+/// The audit records of a group; of none, where it was never known.
+pub(super) fn audits(cluster: Option<&ClusterId>, group: Option<&GroupId>) -> String {
+    let cluster = cluster.map_or(String::new(), |cluster| part(&cluster.0));
+    let group = group.map_or(String::new(), |group| part(&group.0));
+    format!("AUDIT#{cluster}#{group}")
+}
+
+pub(super) fn audit(
+    cluster: Option<&ClusterId>,
+    group: Option<&GroupId>,
+    at: Timestamp,
+    execution: &str,
+) -> Key {
+    let sk = format!("{TIMED}{}#{}", instant(at), part(execution));
+    Key::new(audits(cluster, group), sk)
+}
+
+/// The pointer from an execution to its audit record, and the proof that there is only one.
+pub(super) fn audit_pointer(execution: &str) -> Key {
+    Key::new(format!("AUDITOF#{}", part(execution)), ALONE)
+}
+
+fn approvals(link: &LinkHash) -> String {
+    format!("APPROVAL#{}", link.0)
+}
+
+pub(super) fn approval(link: &LinkHash) -> Key {
+    Key::new(approvals(link), ALONE)
+}
+
+/// The task token lies apart, so that no reader of an approval ever holds it.
+pub(super) fn task_token(link: &LinkHash) -> Key {
+    Key::new(approvals(link), "TOKEN")
+}
+
+pub(super) fn apply_switch() -> Key {
+    Key::new("CONTROL".to_owned(), "APPLY")
+}
+
+/// Of the sort keys of chunks.
+pub(super) const CHUNKS: &str = "CHUNK#";
+
+/// What begins the sort key of every chunk of one body. It holds the body's hash, so that two writers of one item never mix theirs.
+pub(super) fn chunks_of(sha256: &str) -> String {
+    format!("{CHUNKS}{sha256}#")
+}
+
+pub(super) fn chunk(sha256: &str, index: usize) -> String {
+    format!("{}{index:05}", chunks_of(sha256))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn group(name: &str) -> GroupId {
+        GroupId(name.to_owned())
+    }
+
+    #[test]
+    fn parts_never_run_into_each_other() {
+        let pk = |c: &str, g: &str| checkpoints(&ClusterId(c.to_owned()), &group(g));
+        assert_eq!(pk("a#b", "c%"), "CHECKPOINT#a%23b#c%25");
+        assert_ne!(pk("a#b", "c"), pk("a", "b#c"));
+        assert_ne!(pk("a", "%23"), pk("a", "#"));
+    }
+
+    proptest! {
+        #[test]
+        fn two_names_never_share_a_part(a in "[#%0-9a-c]{0,8}", b in "[#%0-9a-c]{0,8}") {
+            prop_assert_eq!(part(&a) == part(&b), a == b);
+            prop_assert!(!part(&a).contains('#'));
+        }
+
+        #[test]
+        fn keys_sort_as_time_does(
+            a in 0_i64..253_402_207_200, b in 0_i64..253_402_207_200,
+            nanos_a in 0_i32..1_000_000_000, nanos_b in 0_i32..1_000_000_000,
+        ) {
+            let a = Timestamp::new(a, nanos_a).unwrap();
+            let b = Timestamp::new(b, nanos_b).unwrap();
+            let (cluster, group) = (ClusterId("c".to_owned()), group("g"));
+            let id = CheckpointId("i".to_owned());
+            let sk = |at| checkpoint(&cluster, &group, at, &id).sk;
+            prop_assert_eq!(sk(a).cmp(&sk(b)), a.cmp(&b));
+            prop_assert_eq!(instant(a).parse::<Timestamp>().unwrap(), a);
+        }
+    }
+
+    #[test]
+    fn a_time_before_1970_is_the_first_key_of_all() {
+        let old = Timestamp::from_second(-62_135_596_800).unwrap();
+        assert_eq!(instant(old), "1970-01-01T00:00:00.000000000Z");
+    }
+}
