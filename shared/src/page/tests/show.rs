@@ -180,14 +180,8 @@ fn big(partitions: i32) -> Plan {
     let mut plan = plan();
     plan.left_alone.clear();
     plan.moves = (0..partitions)
-        .map(|n| {
-            moved(
-                ["a", "b", "c"][n as usize % 3],
-                n / 3,
-                1_000_000,
-                999_999 - i64::from(n),
-            )
-        })
+        .zip(["a", "b", "c"].into_iter().cycle())
+        .map(|(n, topic)| moved(topic, n / 3, 1_000_000, 999_999 - i64::from(n)))
         .collect();
     plan.moves.sort_by(|a, b| a.partition.cmp(&b.partition));
     plan
