@@ -263,3 +263,170 @@ fn class<E: ProvideErrorMetadata>(error: &SdkError<E>) -> ErrorClass {
         _ => ErrorClass::Internal,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_sfn::config::retry::RetryConfig;
+    use aws_sdk_sfn::config::{BehaviorVersion, Credentials, Region};
+    use serde_json::json;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::task::JoinHandle;
+
+    use super::*;
+
+    const TOKEN: &str = "AQCkAAAA-the-task-token";
+
+    /// A server on the loopback that answers one request so; with it, what was asked.
+    async fn answers(status: u16, body: Value) -> (Executions, JoinHandle<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let asked = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut asked = Vec::new();
+            while !is_whole(&asked) {
+                let mut part = [0; 4096];
+                let read = stream.read(&mut part).await.unwrap();
+                assert_ne!(read, 0, "the request ended early");
+                asked.extend_from_slice(&part[..read]);
+            }
+            let body = body.to_string();
+            let answer = format!(
+                "HTTP/1.1 {status} x\r\ncontent-type: application/x-amz-json-1.0\r\n\
+                 content-length: {}\r\nconnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            String::from_utf8(asked).unwrap()
+        });
+        (executions(&format!("http://{address}")), asked)
+    }
+
+    /// Whether the body is as long as its header says.
+    fn is_whole(request: &[u8]) -> bool {
+        let text = String::from_utf8_lossy(request);
+        text.split_once("\r\n\r\n").is_some_and(|(head, body)| {
+            let head = head.to_ascii_lowercase();
+            let (_, length) = head.split_once("content-length: ").unwrap();
+            let length: usize = length.lines().next().unwrap().parse().unwrap();
+            body.len() >= length
+        })
+    }
+
+    fn executions(endpoint: &str) -> Executions {
+        let config = aws_sdk_sfn::Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new("eu-west-1"))
+            .credentials_provider(Credentials::new("id", "secret", None, None, "test"))
+            .retry_config(RetryConfig::disabled())
+            .endpoint_url(endpoint)
+            .build();
+        Executions::new(Client::from_conf(config))
+    }
+
+    fn token() -> TaskToken {
+        TaskToken::new(TOKEN.to_owned())
+    }
+
+    fn error(code: &str) -> Value {
+        json!({ "__type": format!("com.amazonaws.states#{code}"), "message": format!("no: {TOKEN}") })
+    }
+
+    async fn succeed(status: u16, body: Value) -> Result<Told, ExecutionsError> {
+        let (executions, asked) = answers(status, body).await;
+        let output = json!({ "decision": "approve" });
+        let told = executions.task_succeeded(&token(), &output).await;
+        let asked = asked.await.unwrap();
+        assert!(
+            asked.contains("AWSStepFunctions.SendTaskSuccess"),
+            "{asked}"
+        );
+        assert!(
+            asked.contains(TOKEN) && asked.contains("approve"),
+            "{asked}"
+        );
+        told
+    }
+
+    #[tokio::test]
+    async fn a_wait_ends_once() {
+        assert_eq!(succeed(200, json!({})).await, Ok(Told::Received));
+        for gone in ["TaskTimedOut", "TaskDoesNotExist"] {
+            assert_eq!(succeed(400, error(gone)).await, Ok(Told::NoLongerWaiting));
+        }
+        let (executions, asked) = answers(400, error("TaskTimedOut")).await;
+        let told = executions.task_failed(&token(), "Name", "why").await;
+        assert_eq!(told, Ok(Told::NoLongerWaiting));
+        assert!(asked.await.unwrap().contains("SendTaskFailure"));
+    }
+
+    #[tokio::test]
+    async fn an_error_has_its_class_and_never_the_token() {
+        use ErrorClass::{Internal, Transient};
+        for (status, code, class) in [
+            (400, "InvalidToken", Internal),
+            (400, "InvalidOutput", Internal),
+            (400, "AccessDeniedException", Internal),
+            (400, "KmsAccessDeniedException", Internal),
+            (400, "KmsThrottlingException", Transient),
+            (400, "ThrottlingException", Transient),
+            (500, "InternalServerError", Transient),
+            (503, "SomethingElse", Transient),
+        ] {
+            let error = succeed(status, error(code)).await.unwrap_err();
+            assert_eq!(error.class, class, "{code}");
+            assert_eq!(error.operation, "SendTaskSuccess");
+            let text = format!("{error} {error:?}");
+            assert!(text.contains(code) && text.contains("no: ***"), "{text}");
+            assert!(!text.contains(TOKEN), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_unreachable_service_is_transient() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let executions = executions(&format!("http://{address}"));
+        let told = executions.task_succeeded(&token(), &json!({})).await;
+        let error = told.unwrap_err();
+        assert_eq!(error.class, ErrorClass::Transient);
+        assert!(!format!("{error} {error:?}").contains(TOKEN));
+    }
+
+    #[tokio::test]
+    async fn an_execution_is_described_or_is_not_there() {
+        let found = json!({
+            "executionArn": "arn:x", "stateMachineArn": "arn:m", "status": "ABORTED",
+            "startDate": 1_773_453_600.5, "stopDate": 1_773_453_660.0,
+            "error": "E", "cause": "stopped by hand",
+        });
+        let (executions, _) = answers(200, found).await;
+        assert_eq!(
+            executions.describe("arn:x").await,
+            Ok(Some(Execution {
+                status: Status::Aborted,
+                started_at: "2026-03-14T02:00:00.5Z".parse().unwrap(),
+                stopped_at: Some("2026-03-14T02:01:00Z".parse().unwrap()),
+                error: Some("E".to_owned()),
+                cause: Some("stopped by hand".to_owned()),
+            }))
+        );
+        let (executions, _) = answers(400, error("ExecutionDoesNotExist")).await;
+        assert_eq!(executions.describe("arn:x").await, Ok(None));
+    }
+
+    #[tokio::test]
+    async fn a_name_starts_one_execution() {
+        let started = json!({ "executionArn": "arn:x", "startDate": 1_773_453_600.0 });
+        let (executions, asked) = answers(200, started).await;
+        let input = json!({ "group": "g" });
+        let now = executions.start("arn:m", "01K", &input).await;
+        assert_eq!(now, Ok(Started::Now("arn:x".to_owned())));
+        assert!(asked.await.unwrap().contains("01K"));
+
+        let (executions, _) = answers(400, error("ExecutionAlreadyExists")).await;
+        let taken = executions.start("arn:m", "01K", &input).await;
+        assert_eq!(taken, Ok(Started::NameTaken));
+    }
+}

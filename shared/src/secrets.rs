@@ -88,11 +88,14 @@ impl Stage {
     }
 }
 
+/// What was read, and when; a version need not exist.
+type Kept = (Instant, Option<Secret>);
+
 /// Reads secrets by ARN.
 #[derive(Debug)]
 pub struct Secrets {
     client: Client,
-    kept: Mutex<HashMap<(String, Stage), (Instant, Option<Secret>)>>,
+    kept: Mutex<HashMap<(String, Stage), Kept>>,
 }
 
 impl Secrets {

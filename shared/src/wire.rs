@@ -75,7 +75,7 @@ pub enum ApprovalStep {
         execution: String,
         /// The execution's state so far.
         #[serde(default)]
-        state: ReportState,
+        state: Box<ReportState>,
     },
     /// Deliver decisions that got lost and end recoveries whose execution is gone.
     Sweep {

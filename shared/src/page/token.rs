@@ -149,14 +149,14 @@ mod tests {
 
     #[test]
     fn a_token_opens_its_own_form_alone() {
+        use BadToken::{Expired, Forged};
+        use Decision::{Approve, Reject};
         let (link, other) = (LinkId::random().unwrap(), LinkId::random().unwrap());
         let plan = digest("aa");
-        let token = key(1).sign(&link, Decision::Approve, &plan, at(NOW + 60));
+        let token = key(1).sign(&link, Approve, &plan, at(NOW + 60));
         let check = |key: &FormKey, token: &str, link, decision, plan: &PlanDigest, now| {
             key.check(token, link, decision, plan, at(now))
         };
-        use BadToken::{Expired, Forged};
-        use Decision::{Approve, Reject};
         let k = &key(1);
         assert_eq!(check(k, &token, &link, Approve, &plan, NOW), Ok(()));
         assert_eq!(check(k, &token, &link, Approve, &plan, NOW + 59), Ok(()));

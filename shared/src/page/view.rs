@@ -89,7 +89,7 @@ pub(super) fn plan(case: &Case, shown: Shown, now: Timestamp) -> Result<String, 
             stage,
             Stage::Approved | Stage::Admitted(_) | Stage::Applying | Stage::Verifying
         ),
-        effect: effect(plan),
+        effect: effect(plan, stage == Stage::Open),
         warnings: warnings(plan),
         why: lines(&plan.reason),
         decide_by: time(approval.approve_by),
@@ -104,9 +104,10 @@ pub(super) fn plan(case: &Case, shown: Shown, now: Timestamp) -> Result<String, 
         topics,
         topics_in_all,
         moves_caption: if pages > 1 {
-            format!("{} of {}, the largest moves first", rows.len(), moves.len())
+            let in_all = grouped(moves.len());
+            format!("{} of {in_all}, the largest moves first", rows.len())
         } else {
-            format!("{} of {}", rows.len(), moves.len())
+            count(moves.len(), "partition")
         },
         has_results: !case.result.is_empty(),
         rows,
@@ -208,7 +209,7 @@ struct Row {
     target: String,
     change: String,
     effect: String,
-    lost: u64,
+    lost: String,
     log_start: i64,
     log_end: i64,
     result: String,
@@ -244,10 +245,10 @@ impl Row {
             },
             effect: match (m.replayed(), m.skipped()) {
                 (0, 0) => "none".to_owned(),
-                (replayed, 0) => format!("{replayed} replayed"),
-                (_, skipped) => format!("{skipped} skipped"),
+                (replayed, 0) => format!("{} replayed", grouped(replayed)),
+                (_, skipped) => format!("{} skipped", grouped(skipped)),
             },
-            lost: m.lost,
+            lost: grouped(m.lost),
             log_start: m.log.log_start,
             log_end: m.log.high,
             result: result.map_or("not looked at".to_owned(), |result| match result {
@@ -424,35 +425,50 @@ fn heading(plan: &Plan) -> &'static str {
     }
 }
 
-/// What approving does, in a sentence or two.
-fn effect(plan: &Plan) -> String {
+/// What the plan does, in a sentence or two.
+fn effect(plan: &Plan, open: bool) -> String {
     let lost: u64 = plan.moves.iter().map(|m| m.lost).sum();
+    let subject = if open { "Approving" } else { "The plan" };
     let waits = if plan.waits_for_empty {
         " once its consumers have stopped"
     } else {
         ""
     };
     format!(
-        "Approving sets the group's committed offsets of {} on cluster {}{waits}, if nothing has changed by then. \
+        "{subject} sets the group's committed offsets of {} on cluster {}{waits}, if nothing has changed by then. \
          At most {} replayed, {} skipped, {} lost.",
         count(plan.moves.len(), "partition"),
         plan.cluster,
         count(plan.replayed(), "record"),
-        plan.skipped(),
-        lost
+        grouped(plan.skipped()),
+        grouped(lost),
     )
 }
 
 fn count(n: impl fmt::Display, noun: &str) -> String {
-    let n = n.to_string();
+    let n = grouped(n);
     let s = if n == "1" { "" } else { "s" };
     format!("{n} {noun}{s}")
 }
 
+/// A count with its thousands apart. Offsets are not written so: they are copied into other tools.
+fn grouped(n: impl fmt::Display) -> String {
+    let digits = n.to_string();
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
 fn tone(stage: &Stage) -> &'static str {
     match stage {
-        Stage::Open => "warn",
-        Stage::Approved | Stage::Admitted(_) | Stage::Applying | Stage::Verifying => "wait",
+        Stage::Open | Stage::Approved | Stage::Admitted(_) | Stage::Applying | Stage::Verifying => {
+            "wait"
+        }
         Stage::Ended(Outcome::Verified | Outcome::AppliedThenMoved) => "good",
         Stage::Expired | Stage::Superseded | Stage::Rejected => "neutral",
         Stage::Ended(Outcome::NotApplied | Outcome::PartiallyApplied | Outcome::Unknown)
@@ -561,11 +577,13 @@ fn history(case: &Case) -> Vec<Step> {
         text: text.to_owned(),
     };
     let approval = &case.approval;
-    let mut steps = vec![step(Some(approval.created_at), "Approval was asked for.")];
     let Some(decided_at) = approval.decided_at else {
-        return steps;
+        return Vec::new();
     };
-    steps.push(step(Some(decided_at), "A decision was stored."));
+    let mut steps = vec![
+        step(Some(approval.created_at), "Approval was asked for."),
+        step(Some(decided_at), "A decision was stored."),
+    ];
     steps.push(match approval.delivered_at {
         Some(at) => step(Some(at), "The decision reached the recovery."),
         None => step(

@@ -59,10 +59,6 @@ pub fn approval(plan: &Plan, approval: &Approval, link: &str) -> Value {
             .iter()
             .map(|w| format!("⚠ {}", escape(&w.to_string()))),
     );
-    let offset = |c: &Option<crate::domain::offset::CommittedOffset>| {
-        c.as_ref()
-            .map_or("no commit".to_owned(), |c| c.offset.to_string())
-    };
     lines.extend(plan.moves.iter().take(SHOWN).map(|m| {
         format!(
             "• {}: {} → {}",

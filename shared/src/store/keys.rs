@@ -80,7 +80,7 @@ pub(super) fn checkpoint_head(cluster: &ClusterId, group: &GroupId) -> Key {
 
 /// When a recovery last moved the group.
 pub(super) fn moved(cluster: &ClusterId, group: &GroupId) -> Key {
-    Key::new(checkpoints(cluster, group), "MOVED")
+    Key::new(of_group("MOVED", cluster, group), ALONE)
 }
 
 /// The marker of a scheduled run.
@@ -98,7 +98,7 @@ pub(super) fn plan(id: &PlanId) -> Key {
 
 /// The pointer from a plan to its newest approval.
 pub(super) fn approval_pointer(id: &PlanId) -> Key {
-    Key::new(plans(id), "APPROVAL")
+    Key::new(format!("APPROVALOF#{}", part(&id.0)), ALONE)
 }
 
 pub(super) fn recoveries(plan: &PlanId) -> String {

@@ -335,7 +335,7 @@ impl Store {
         let weight = |answer: &AlterAnswer| match answer {
             AlterAnswer::Accepted => 2,
             AlterAnswer::Unknown(_) => 1,
-            AlterAnswer::Rejected(_) => 0,
+            AlterAnswer::Rejected(_) | AlterAnswer::GroupActive(_) => 0,
         };
         let pk = keys::recoveries(plan);
         let mut all: BTreeMap<TopicPartition, AlterAnswer> = BTreeMap::new();

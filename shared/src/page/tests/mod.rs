@@ -1,6 +1,7 @@
 //! The page without a table: what is shown, what is refused, what a form leads to.
 
 mod decide;
+mod respond;
 mod show;
 
 use std::collections::BTreeMap;

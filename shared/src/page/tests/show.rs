@@ -180,14 +180,8 @@ fn big(partitions: i32) -> Plan {
     let mut plan = plan();
     plan.left_alone.clear();
     plan.moves = (0..partitions)
-        .map(|n| {
-            moved(
-                ["a", "b", "c"][n as usize % 3],
-                n / 3,
-                1_000_000,
-                999_999 - i64::from(n),
-            )
-        })
+        .zip(["a", "b", "c"].into_iter().cycle())
+        .map(|(n, topic)| moved(topic, n / 3, 1_000_000, 999_999 - i64::from(n)))
         .collect();
     plan.moves.sort_by(|a, b| a.partition.cmp(&b.partition));
     plan
@@ -205,7 +199,7 @@ fn a_big_plan_shows_totals_and_the_largest_moves_and_the_rest_by_pages() {
         look.show(&case, None).unwrap().body
     };
     let first = body(1);
-    assert!(first.contains("50 of 10000, the largest moves first"));
+    assert!(first.contains("50 of 10,000, the largest moves first"));
     assert!(first.contains("\u{2212}10000</td>"), "the largest of all");
     assert!(first.contains("By topic"));
     assert!(first.contains("page 1 of 200"));
@@ -239,7 +233,10 @@ fn what_went_wrong_comes_first_in_a_big_result() {
         .insert(smallest, PartitionOutcome::Unknown { seen });
     let page = html(&case);
     let first = page.split("data-label=\"Result\"").nth(1).unwrap();
-    assert!(first.starts_with(" class=\"bad\">unknown: 17<"), "{first}");
+    assert!(
+        first.starts_with(" class=\"wide bad\">unknown: 17<"),
+        "{first}"
+    );
 }
 
 #[test]

@@ -1,0 +1,3 @@
+//! Everything that needs real parts: Apache Kafka itself, the real state machine, a real browser.
+
+mod incident;
