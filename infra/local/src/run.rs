@@ -287,6 +287,11 @@ impl Process {
     /// Asks it to end, waits, and kills it when it takes too long.
     pub(crate) async fn stop(&mut self) -> Result<()> {
         self.terminate();
+        self.end().await
+    }
+
+    /// Waits until it has ended, and kills it when it takes too long.
+    pub(crate) async fn end(&mut self) -> Result<()> {
         let asked = Instant::now();
         while self.exit_status()?.is_none() {
             if asked.elapsed() > GRACE {

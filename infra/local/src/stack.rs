@@ -5,7 +5,7 @@ use std::{
     fs,
     hash::{DefaultHasher, Hash, Hasher},
     io,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
     time::Duration,
 };
@@ -18,7 +18,7 @@ use crate::{
     client::Client,
     error::Doing,
     functions,
-    kafka::{Cli, Kafka, KafkaOptions},
+    kafka::{Cli, Java, Kafka, KafkaOptions},
     preflight::{self, Need},
     run::{Run, folders},
     slack::{Sink, SinkProcess},
@@ -55,6 +55,7 @@ pub struct Stack {
     run: Run,
     description: Description,
     slack: Sink,
+    java: Java,
     /// In the process that started a stack of its own.
     own: Option<Parts>,
 }
@@ -71,7 +72,6 @@ struct Description {
     /// What a shared stack was made of.
     made_of: Option<u64>,
     kafka: KafkaOptions,
-    jars: PathBuf,
     bootstrap: String,
     cluster_id: String,
     aws_endpoint: String,
@@ -115,6 +115,7 @@ impl Stack {
                     run,
                     description,
                     slack,
+                    java: Java::of(options.kafka.version).await?,
                     own: None,
                 });
             }
@@ -148,7 +149,6 @@ impl Stack {
         let description = Description {
             made_of,
             kafka: options.kafka.clone(),
-            jars: options.kafka.version.jars().await?,
             bootstrap: kafka.bootstrap(),
             cluster_id: kafka.cluster_id().to_owned(),
             aws_endpoint: aws.endpoint(),
@@ -159,6 +159,7 @@ impl Stack {
             run,
             description,
             slack,
+            java: Java::of(options.kafka.version).await?,
             own: Some(Parts {
                 kafka,
                 aws,
@@ -193,15 +194,11 @@ impl Stack {
     /// If the file with the client properties cannot be written.
     pub fn cli(&self) -> Result<Cli> {
         let Description {
-            kafka,
-            jars,
-            bootstrap,
-            ..
+            kafka, bootstrap, ..
         } = &self.description;
         Cli::new(
             self.run.clone(),
-            kafka.version,
-            jars.clone(),
+            self.java.clone(),
             bootstrap.clone(),
             &kafka.client_properties,
         )

@@ -59,6 +59,12 @@ async fn every_kafka_serves_its_own_tools_and_consumers() -> Result<()> {
             described(&kafka, "console").await?,
             [(Some(5), Some(0), false), (Some(7), Some(0), false)]
         );
+        let absent = kafka.cli()?.describe_group("absent").await.unwrap_err();
+        let words = match version {
+            Version::V3_9 => "does not exist",
+            Version::V4 => "not found",
+        };
+        assert!(absent.to_string().contains(words), "{absent}");
         kafka.stop().await?;
     }
     Ok(())
