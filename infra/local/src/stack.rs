@@ -11,6 +11,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::OnceCell;
 
 use crate::{
     Error, Result,
@@ -84,7 +85,7 @@ impl Stack {
     /// # Errors
     /// If a tool is missing, or anything cannot be fetched, built, started or deployed.
     pub async fn start(options: &StackOptions) -> Result<Self> {
-        preflight::check(Need::STACK)?;
+        check_once().await?;
         Self::start_in(Run::open(Duration::ZERO)?, options, None).await
     }
 
@@ -96,7 +97,7 @@ impl Stack {
     /// # Errors
     /// As [`Stack::start`].
     pub async fn shared(options: &StackOptions) -> Result<Self> {
-        preflight::check(Need::STACK)?;
+        check_once().await?;
         let binaries = functions::build().await?;
         let made_of = hash(options, &binaries.functions)?;
         let _lock = blocking(|| exclusive_lock(&local().join("shared.lock"))).await?;
@@ -284,6 +285,14 @@ impl Description {
             .doing(doing)?;
         fs::write(&path, text).doing(doing)
     }
+}
+
+async fn check_once() -> Result<()> {
+    static CHECKED: OnceCell<()> = OnceCell::const_new();
+    CHECKED
+        .get_or_try_init(async || Ok(preflight::check(Need::STACK)?))
+        .await
+        .copied()
 }
 
 /// Deploys the real template with the real binaries; answers with its outputs.

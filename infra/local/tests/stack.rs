@@ -23,7 +23,11 @@ async fn post(url: &str, text: &str) -> reqwest::Result<u16> {
         .no_proxy()
         .timeout(Duration::from_secs(1))
         .build()?;
-    let answer = client.post(url).json(&json!({ "text": text })).send().await?;
+    let answer = client
+        .post(url)
+        .json(&json!({ "text": text }))
+        .send()
+        .await?;
     Ok(answer.status().as_u16())
 }
 
@@ -38,7 +42,11 @@ async fn tests_share_a_stack_and_one_of_ones_own_stands_beside_it() -> Result<()
     assert_eq!(shared.dir(), again.dir());
     assert_ne!(shared.cluster_id(), own.cluster_id());
     for stack in [&shared, &own] {
-        assert!(stack.output("StateMachineArn")?.starts_with("arn:aws:states:"));
+        assert!(
+            stack
+                .output("StateMachineArn")?
+                .starts_with("arn:aws:states:")
+        );
         stack.client().create_topic("stack", 1, &[]).await?;
         let topics = stack.cli()?.topics(&["--list"]).await?.stdout;
         assert!(topics.contains("stack"), "{topics}");
@@ -57,7 +65,11 @@ async fn the_slack_sink_stores_fails_and_hangs_as_it_is_told() -> Result<()> {
     assert!(post(sink.url(), "lost").await.unwrap_err().is_timeout());
     sink.behave(Behaviour::Accept)?;
     assert_eq!(post(sink.url(), "result").await.unwrap(), 200);
-    sink.until(LIMIT, |message| message["text"] == "result").await?;
-    assert_eq!(sink.messages()?, [json!({ "text": "plan" }), json!({ "text": "result" })]);
+    sink.until(LIMIT, |message| message["text"] == "result")
+        .await?;
+    assert_eq!(
+        sink.messages()?,
+        [json!({ "text": "plan" }), json!({ "text": "result" })]
+    );
     stack.stop().await
 }

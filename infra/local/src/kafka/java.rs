@@ -8,6 +8,8 @@ use std::{
     time::Duration,
 };
 
+use tokio::sync::OnceCell;
+
 use super::{Kafka, KafkaOptions, Version};
 use crate::{
     Result,
@@ -169,14 +171,15 @@ fn class_path(dir: &Path) -> Result<String> {
     Ok(jars.join(":"))
 }
 
-/// What Java says of itself: an archive is good for exactly the Java that wrote it.
-async fn java_version() -> Result<String> {
-    blocking(|| {
+/// What Java says of itself, asked once: an archive is good for exactly the Java that wrote it.
+async fn java_version() -> Result<&'static String> {
+    static VERSION: OnceCell<String> = OnceCell::const_new();
+    let ask = || {
         let output = Command::new("java")
             .arg("-version")
             .output()
             .doing(|| "run java".to_owned())?;
         Ok(String::from_utf8_lossy(&output.stderr).into_owned())
-    })
-    .await
+    };
+    VERSION.get_or_try_init(|| blocking(ask)).await
 }
