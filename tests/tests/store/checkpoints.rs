@@ -66,7 +66,7 @@ async fn a_checkpoint_comes_back_as_it_was() {
 }
 
 #[tokio::test]
-async fn ten_thousand_partitions_are_one_item_even_if_every_log_was_truncated() {
+async fn ten_thousand_partitions_are_one_item_whatever_is_said_of_them_beside() {
     let table = Table::new().await;
     let store = table.store();
     let mut c = checkpoint(1, at(0));
@@ -147,7 +147,7 @@ async fn without_its_header_a_checkpoint_is_invisible() {
     assert_eq!(items.len(), 2);
     table.delete(&items[1]).await;
     assert!(table.items(&chunks_pk(&lost)).await.len() > 1);
-    assert_eq!(ids(&store).await, [old.id.clone()]);
+    assert_eq!(ids(&store).await, std::slice::from_ref(&old.id));
 
     // The run comes again with a new id; the orphans stay out of its way.
     let again = heavy(3, at(70), 700_000);
@@ -401,8 +401,10 @@ async fn the_head_counts_failures_since_the_newest_success() {
     let store = table.store();
     let (cluster, group) = (cluster(), group());
     let note = async |seconds, result: Result<&CheckpointId, &str>| {
-        let noted = store.note_checkpoint_run(&cluster, &group, at(seconds), result);
-        noted.await.unwrap();
+        let noted = store
+            .note_checkpoint_run(&cluster, &group, at(seconds), result)
+            .await;
+        noted.unwrap();
     };
     let (one, two) = (checkpoint(1, at(0)).id, checkpoint(2, at(0)).id);
     note(0, Err("no leader")).await;

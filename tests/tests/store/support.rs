@@ -19,6 +19,7 @@ use offset_guard::domain::offset::{
     ClusterId, CommittedOffset, GroupId, TopicId, TopicPartition, Watermarks,
 };
 use offset_guard::domain::plan::{PartitionMove, Plan, PlanId, PlanRecord, PlanResult, Source};
+use offset_guard::domain::recovery::{Claim, Recovery};
 use offset_guard::store::Store;
 
 pub(crate) type Item = HashMap<String, AttributeValue>;
@@ -300,4 +301,35 @@ pub(crate) fn record(id: usize, result: PlanResult) -> PlanRecord {
         reason: "a bad release".to_owned(),
         result,
     }
+}
+
+/// A recovery that has just been opened, of the plan and the execution `n`.
+pub(crate) fn recovery(n: usize) -> Recovery {
+    Recovery {
+        plan: plan_id(n),
+        execution: format!("execution-{n}"),
+        cluster_id: cluster(),
+        group: group(),
+        opened_at: at(0),
+        apply_by: None,
+        quiet: None,
+        fence: 0,
+        apply_until: None,
+        apply_ended_at: None,
+        refusals: vec![],
+        outcome: None,
+        closed_at: None,
+    }
+}
+
+pub(crate) fn claim(n: usize, expires_at: Timestamp) -> Claim {
+    Claim {
+        execution: format!("execution-{n}"),
+        plan: plan_id(n),
+        expires_at,
+    }
+}
+
+pub(crate) fn numbered_group(n: usize) -> GroupId {
+    GroupId(format!("group-{n}"))
 }
