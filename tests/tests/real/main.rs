@@ -2,4 +2,5 @@
 
 mod approval;
 mod asked;
+mod browser;
 mod incident;
