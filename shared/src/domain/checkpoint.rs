@@ -10,6 +10,7 @@ use super::group::{GroupObservation, GroupState, GroupType};
 use super::offset::{
     ClusterId, CommittedOffset, Fault, GroupId, TopicId, TopicPartition, Watermarks,
 };
+use super::plan::PartitionMove;
 
 /// A checkpoint's id: a ULID, unique for ever.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -301,6 +302,18 @@ impl Checkpoint {
     #[must_use]
     pub fn topic_id(&self, topic: &str) -> Option<TopicId> {
         self.topics.get(topic)?.id
+    }
+
+    /// Whether any of `moves` goes back to before this checkpoint, so that applying them undoes it.
+    #[must_use]
+    pub fn is_beyond(&self, moves: &[PartitionMove]) -> bool {
+        moves.iter().any(|m| {
+            let here = self.same_log(&m.partition, m.topic_id);
+            match (here.and_then(|body| body.committed.as_ref()), &m.to) {
+                (Some(committed), Some(to)) => committed.offset > to.offset,
+                _ => false,
+            }
+        })
     }
 
     /// The checkpointed partition, unless its topic is known to be another log now.
