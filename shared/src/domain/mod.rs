@@ -12,3 +12,6 @@ pub mod recovery;
 pub mod refusal;
 pub mod report;
 pub mod request;
+
+#[cfg(test)]
+mod testing;

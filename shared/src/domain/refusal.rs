@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::checkpoint::CheckpointId;
-use super::offset::{Fault, TopicPartition};
+use super::offset::{Fault, TopicPartition, distance};
 use super::plan::PlanId;
 
 /// A member of a group, as much as a person needs to find and stop it.
@@ -448,13 +448,21 @@ impl fmt::Display for Refusal {
             ),
             Self::OffsetBelowLogStart {
                 partition,
+                requested: ..0,
+                log_start: 0,
+            } => write!(
+                f,
+                "{partition}: an offset below 0 does not exist; set allow_clamp to start at 0"
+            ),
+            Self::OffsetBelowLogStart {
+                partition,
                 requested,
                 log_start,
             } => write!(
                 f,
                 "{partition}: offset {requested} was deleted by retention, the log starts at {log_start}; \
                  set allow_clamp to start there and lose {} offsets",
-                log_start.abs_diff(*requested)
+                distance((*requested).max(0), *log_start)
             ),
             Self::OffsetAboveHighWatermark {
                 partition,
