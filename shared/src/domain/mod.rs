@@ -14,4 +14,8 @@ pub mod report;
 pub mod request;
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod wording;

@@ -228,16 +228,16 @@ impl fmt::Display for Warning {
             }
             Self::MetadataDropped { partitions } => write!(
                 f,
-                "the commit metadata of {partitions} partitions will be empty: what there is belongs to another position"
+                "partitions whose commit metadata will be empty: {partitions} (what there is belongs to another position)"
             ),
             Self::Removes { partitions } => write!(
                 f,
-                "the commits of {partitions} partitions are removed: \
-                 their consumers will start where auto.offset.reset says"
+                "partitions whose commits are removed: {partitions} \
+                 (their consumers will start where auto.offset.reset says)"
             ),
             Self::TopicIdUnknown { topic } => write!(
                 f,
-                "the id of topic {topic} is unknown, so a recreated topic could not be noticed"
+                "the id of topic {topic} is unknown now or in the source, so a recreated topic could not be noticed"
             ),
             Self::MayAlterUnknown => {
                 f.write_str("whether the applying principal may commit for this group is unknown")
@@ -247,9 +247,10 @@ impl fmt::Display for Warning {
                 drift_limit,
             } => write!(
                 f,
-                "the group is active ({} members): stop its consumers after approving; \
+                "the group is active ({} {}): stop its consumers after approving; \
                  until then its commits may go forward by at most {drift_limit} a partition",
-                members.len()
+                members.len(),
+                if members.len() == 1 { "member" } else { "members" }
             ),
             Self::AssignOnly => f.write_str(
                 "the group has no group protocol: consumers that assign themselves are invisible",

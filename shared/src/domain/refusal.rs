@@ -63,6 +63,15 @@ impl fmt::Display for Stale {
             Self::Topic { topic } => write!(f, "topic {topic} is gone or was created again"),
             Self::CommittedOffset {
                 partition,
+                planned: Some(planned),
+                seen: Some(seen),
+                ..
+            } if planned == seen => write!(
+                f,
+                "{partition} was at {planned} in the plan, which was committed again since with another epoch or metadata"
+            ),
+            Self::CommittedOffset {
+                partition,
                 planned,
                 seen,
                 limit,
@@ -393,7 +402,10 @@ impl fmt::Display for Refusal {
                 "checkpoint {id} lies in the time that plan {by} undid; name an earlier checkpoint"
             ),
             Self::NothingToUndo { plan, why } => {
-                write!(f, "plan {plan} cannot be undone: {why}")
+                write!(
+                    f,
+                    "plan {plan} cannot be undone: {why}; name another target"
+                )
             }
             Self::ClusterMismatch { required, seen } => write!(
                 f,
@@ -410,8 +422,9 @@ impl fmt::Display for Refusal {
             ),
             Self::GroupActive { state, members: m } => write!(
                 f,
-                "the group is {state} with {} active members, and Kafka moves no live group's offsets; stop {}",
+                "the group is {state} with {} active {}, and Kafka moves no live group's offsets; stop {}",
                 m.len(),
+                if m.len() == 1 { "member" } else { "members" },
                 if m.is_empty() {
                     "its consumers".to_owned()
                 } else {
@@ -434,7 +447,7 @@ impl fmt::Display for Refusal {
             ),
             Self::TopicRecreated { topic, then, now } => write!(
                 f,
-                "topic {topic} was deleted and created again (topic id {then} then, {now} now): \
+                "topic {topic} was deleted and created again (its id then: {then}; now: {now}): \
                  its offsets are of another log; leave it out, or use to_earliest for it"
             ),
             Self::LogTruncated {
@@ -536,7 +549,10 @@ impl fmt::Display for Refusal {
                 "the stored plan has digest {stored}, approved was {approved}; nothing was moved, plan again"
             ),
             Self::NotApproved { found } => {
-                write!(f, "the plan is not approved for this execution ({found})")
+                write!(
+                    f,
+                    "the plan is not approved for this execution ({found}); plan again"
+                )
             }
             Self::Rejected { by, reason } => {
                 write!(f, "rejected by {by}")?;
@@ -580,7 +596,9 @@ impl fmt::Display for Refusal {
                     "the broker rejected {partition} ({error}); mend that and plan again"
                 )
             }
-            Self::Fenced => f.write_str("verification has begun, so nothing more is sent"),
+            Self::Fenced => {
+                f.write_str("verification has begun, so nothing more is sent; read its result")
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::approval::{Approval, ApprovalStatus};
+use super::approval::{Approval, ApprovalStatus, ApprovedPlan, Evidence, authorize};
 use super::checkpoint::{Checkpoint, CheckpointHeader, CheckpointId, checkpoint};
 use super::group::{
     GroupDescription, GroupObservation, GroupState, GroupType, Member, PartitionReading,
@@ -355,5 +355,68 @@ pub(super) fn recovery(plan: &Plan) -> Recovery {
         refusals: Vec::new(),
         outcome: None,
         closed_at: None,
+    }
+}
+
+/// Everything that Apply reads, owned, so that a case can change one thing of it.
+pub(super) struct Apply {
+    pub(super) plan: Plan,
+    pub(super) now: Timestamp,
+    pub(super) execution: String,
+    pub(super) approval: Option<Approval>,
+    pub(super) recovery: Recovery,
+    pub(super) claim: Option<Claim>,
+    pub(super) enabled: bool,
+    pub(super) config_hash: String,
+    pub(super) seen: GroupObservation,
+    pub(super) pre_image: Option<PreImage>,
+}
+
+impl Apply {
+    /// The incident's plan, approved at 09:40, applied at 09:45.
+    pub(super) fn of(scene: &Scene) -> Self {
+        let plan = scene.ready();
+        Self {
+            now: at("09:45:00"),
+            execution: EXECUTION.to_owned(),
+            approval: Some(approval(&plan)),
+            recovery: recovery(&plan),
+            claim: Some(claim(&plan)),
+            enabled: true,
+            config_hash: plan.config_hash.clone(),
+            seen: scene.seen.clone(),
+            pre_image: None,
+            plan,
+        }
+    }
+
+    pub(super) fn changed(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
+    pub(super) fn approval(&mut self) -> &mut Approval {
+        self.approval.as_mut().unwrap()
+    }
+
+    pub(super) fn authorize(&self) -> Result<ApprovedPlan, Vec<Refusal>> {
+        authorize(
+            &self.plan,
+            &Evidence {
+                now: self.now,
+                execution: &self.execution,
+                approval: self.approval.as_ref(),
+                recovery: &self.recovery,
+                claim: self.claim.as_ref(),
+                apply_enabled: self.enabled,
+                config_hash: &self.config_hash,
+                seen: &self.seen,
+                pre_image: self.pre_image.as_ref(),
+            },
+        )
+    }
+
+    pub(super) fn refused(&self) -> Vec<Refusal> {
+        self.authorize().unwrap_err()
     }
 }

@@ -6,68 +6,7 @@ use crate::domain::offset::ClusterId;
 use crate::domain::plan::{LeftAlone, Warning};
 use crate::domain::testing::*;
 
-/// Everything that Apply reads, owned, so that a case can change one thing of it.
-struct Apply {
-    plan: Plan,
-    now: Timestamp,
-    execution: String,
-    approval: Option<Approval>,
-    recovery: Recovery,
-    claim: Option<Claim>,
-    enabled: bool,
-    config_hash: String,
-    seen: GroupObservation,
-    pre_image: Option<PreImage>,
-}
-
 impl Apply {
-    /// The incident's plan, approved at 09:40, applied at 09:45.
-    fn of(scene: &Scene) -> Self {
-        let plan = scene.ready();
-        Self {
-            now: at("09:45:00"),
-            execution: EXECUTION.to_owned(),
-            approval: Some(approval(&plan)),
-            recovery: recovery(&plan),
-            claim: Some(claim(&plan)),
-            enabled: true,
-            config_hash: plan.config_hash.clone(),
-            seen: scene.seen.clone(),
-            pre_image: None,
-            plan,
-        }
-    }
-
-    fn changed(mut self, change: impl FnOnce(&mut Self)) -> Self {
-        change(&mut self);
-        self
-    }
-
-    fn approval(&mut self) -> &mut Approval {
-        self.approval.as_mut().unwrap()
-    }
-
-    fn authorize(&self) -> Result<ApprovedPlan, Vec<Refusal>> {
-        authorize(
-            &self.plan,
-            &Evidence {
-                now: self.now,
-                execution: &self.execution,
-                approval: self.approval.as_ref(),
-                recovery: &self.recovery,
-                claim: self.claim.as_ref(),
-                apply_enabled: self.enabled,
-                config_hash: &self.config_hash,
-                seen: &self.seen,
-                pre_image: self.pre_image.as_ref(),
-            },
-        )
-    }
-
-    fn refused(&self) -> Vec<Refusal> {
-        self.authorize().unwrap_err()
-    }
-
     /// What would be sent.
     fn sends(&self) -> Vec<Change> {
         changes(&self.authorize().unwrap())
