@@ -20,6 +20,7 @@ use rdkafka::{
     message::{Header, OwnedHeaders},
     producer::{BaseProducer, FutureProducer, FutureRecord, Producer},
 };
+use tokio::sync::{OnceCell, oneshot};
 use ulid::Ulid;
 
 use crate::{Error, Result, error::Doing, run::until, workdir::blocking};
@@ -109,6 +110,8 @@ impl Commit {
 #[derive(Clone)]
 pub struct Client {
     config: ClientConfig,
+    /// Made on first use: a new idempotent producer waits up to a second for its id.
+    producer: Arc<OnceCell<FutureProducer>>,
 }
 
 impl fmt::Debug for Client {
@@ -125,6 +128,7 @@ impl Client {
     pub fn new(bootstrap: &str, properties: &BTreeMap<String, String>) -> Self {
         Self {
             config: client_config(bootstrap, properties),
+            producer: Arc::default(),
         }
     }
 
@@ -215,13 +219,17 @@ impl Client {
     /// With the first that could not be stored.
     pub async fn produce(&self, topic: &str, records: &[Record]) -> Result<Vec<i64>> {
         let doing = || format!("produce to {topic}");
-        let producer: FutureProducer = self
-            .config
-            .clone()
-            .set("enable.idempotence", "true")
-            .set("linger.ms", "0")
-            .create()
-            .doing(|| "create a producer".to_owned())?;
+        let producer = self
+            .producer
+            .get_or_try_init(async || {
+                self.config
+                    .clone()
+                    .set("enable.idempotence", "true")
+                    .set("linger.ms", "0")
+                    .create()
+                    .doing(|| "create a producer".to_owned())
+            })
+            .await?;
         let mut deliveries = Vec::with_capacity(records.len());
         for record in records {
             let mut future = FutureRecord::<[u8], [u8]>::to(topic)
@@ -484,7 +492,7 @@ struct Seen {
 
 enum Order {
     /// Commit the positions, and say how that went.
-    Commit(tokio::sync::oneshot::Sender<std::result::Result<(), KafkaError>>),
+    Commit(oneshot::Sender<std::result::Result<(), KafkaError>>),
 }
 
 struct MemberContext {
@@ -607,7 +615,7 @@ impl Member {
     /// # Errors
     /// If the broker refuses, or nothing was read.
     pub async fn commit(&self) -> Result<()> {
-        let (answer, answered) = tokio::sync::oneshot::channel();
+        let (answer, answered) = oneshot::channel();
         let gone = |_| KafkaError::Canceled;
         let doing = || "commit as a member".to_owned();
         self.orders

@@ -1,4 +1,4 @@
-use std::{io, process::ExitStatus, time::Duration};
+use std::{error::Error as _, fmt, io, process::ExitStatus, time::Duration};
 
 use fantoccini::error::{CmdError, NewSessionError};
 use rdkafka::error::KafkaError;
@@ -9,7 +9,7 @@ use crate::preflight::MissingTools;
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why the local stack could not do what was asked.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// This machine lacks tools; the text names all of them and the commands that install them.
@@ -88,6 +88,19 @@ pub enum Error {
     },
 }
 
+impl fmt::Debug for Error {
+    /// The text with its causes: this is what a test or a `main` that ends in an error prints.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)?;
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}
+
 /// Says what was tried when a step failed.
 pub(crate) trait Doing<T> {
     /// `doing` follows "cannot".
@@ -127,5 +140,22 @@ impl<T> Doing<T> for std::result::Result<T, CmdError> {
             doing: doing(),
             source: Box::new(source),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_that_fails_prints_text_with_the_cause() {
+        let refused: io::Result<()> = Err(io::Error::other("disk full"));
+        let error = refused
+            .doing(|| "write offset-guard.toml".to_owned())
+            .unwrap_err();
+        assert_eq!(
+            format!("{error:?}"),
+            "cannot write offset-guard.toml: disk full"
+        );
     }
 }

@@ -65,19 +65,18 @@ impl Run {
         Ok(run)
     }
 
-    /// Joins a run that another process may have opened; `None` if it has ended.
+    /// Joins a run that another process may have opened; `None` if it has ended, or lost a process.
     ///
     /// # Errors
     /// If the system refuses to say.
     pub fn join(dir: &Path) -> Result<Option<Self>> {
-        if !dir.join("children").is_dir() {
-            return Ok(None);
-        }
         let Some(lease) = hold(&dir.join("lease"))? else {
             return Ok(None);
         };
-        // The watchdog may have been quicker: it moves this folder away before it lets go of the lock.
-        Ok(dir.join("children").is_dir().then(|| Self {
+        // Looked at under the lock: the watchdog ends a run while it holds the lock for itself alone.
+        let children = children(dir);
+        let whole = !children.is_empty() && children.into_iter().all(|pid| belongs(pid, dir));
+        Ok(whole.then(|| Self {
             dir: dir.to_owned(),
             _lease: Arc::new(lease),
         }))
@@ -182,16 +181,21 @@ impl Run {
 pub fn end_kept() -> Result<usize> {
     let mut ended = 0;
     for dir in folders(&local().join("run")) {
-        let mark = dir.join("keep");
-        if mark.is_file() {
-            fs::remove_file(&mark).doing(|| format!("remove {}", mark.display()))?;
-            watchdog(&dir, Duration::ZERO)
-                .status()
-                .doing(|| "run the watchdog".to_owned())?;
-            ended += 1;
-        }
+        ended += usize::from(end_if_kept(&dir)?);
     }
     Ok(ended)
+}
+
+fn end_if_kept(dir: &Path) -> Result<bool> {
+    let mark = dir.join("keep");
+    if !mark.is_file() {
+        return Ok(false);
+    }
+    fs::remove_file(&mark).doing(|| format!("remove {}", mark.display()))?;
+    watchdog(dir, Duration::ZERO)
+        .status()
+        .doing(|| "run the watchdog".to_owned())?;
+    Ok(true)
 }
 
 /// In a process group of its own: a Ctrl-C is meant for the others.
@@ -226,7 +230,7 @@ fn hold(path: &Path) -> Result<Option<File>> {
 fn remove_ended(runs: &Path) {
     let mut ended: Vec<_> = folders(runs)
         .into_iter()
-        .filter(|dir| !dir.join("children").is_dir())
+        .filter(|dir| has_ended(dir))
         .collect();
     // The name begins with the time.
     ended.sort();
@@ -234,6 +238,27 @@ fn remove_ended(runs: &Path) {
     for dir in ended {
         let _ = fs::remove_dir_all(dir);
     }
+}
+
+/// Whether nobody uses the run and none of its processes is left, be it that its watchdog ended them or
+/// that the machine was restarted.
+fn has_ended(dir: &Path) -> bool {
+    let unused = File::open(dir.join("lease")).is_ok_and(|lease| lease.try_lock().is_ok());
+    unused && !children(dir).into_iter().any(|pid| belongs(pid, dir))
+}
+
+/// The processes that entered themselves into the run in `dir`.
+fn children(dir: &Path) -> Vec<u32> {
+    fs::read_dir(dir.join("children"))
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+/// Whether the process with this id is one of the run in `dir`, by the folder that it works in.
+fn belongs(pid: u32, dir: &Path) -> bool {
+    fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|working| working == dir)
 }
 
 pub(crate) fn folders(dir: &Path) -> Vec<PathBuf> {
@@ -287,6 +312,11 @@ impl Process {
     /// Asks it to end, waits, and kills it when it takes too long.
     pub(crate) async fn stop(&mut self) -> Result<()> {
         self.terminate();
+        self.end().await
+    }
+
+    /// Waits until it has ended, and kills it when it takes too long.
+    pub(crate) async fn end(&mut self) -> Result<()> {
         let asked = Instant::now();
         while self.exit_status()?.is_none() {
             if asked.elapsed() > GRACE {
@@ -376,5 +406,87 @@ pub(crate) async fn until<T>(
             });
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(15);
+
+    fn sleeper(run: &Run) -> Process {
+        run.spawn("sleeper", Command::new("sleep").arg("600"))
+            .unwrap()
+    }
+
+    async fn until_ended(dir: &Path) {
+        until("the run to end", LIMIT, async || {
+            Ok(has_ended(dir).then_some(()))
+        })
+        .await
+        .unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_last_user_ends_a_run_and_every_process_in_it() {
+        let run = Run::open(Duration::ZERO).unwrap();
+        let process = sleeper(&run);
+        let dir = run.dir().to_owned();
+        until("a child", LIMIT, async || {
+            Ok((!children(&dir).is_empty()).then_some(()))
+        })
+        .await
+        .unwrap();
+        let other = Run::join(&dir).unwrap().unwrap();
+        process.leave();
+        drop(run);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert!(!has_ended(&dir));
+        drop(other);
+        until_ended(&dir).await;
+        assert!(Run::join(&dir).unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_process_that_comes_too_late_never_starts() {
+        let run = Run::open(Duration::ZERO).unwrap();
+        fs::rename(run.dir().join("children"), run.dir().join("ended")).unwrap();
+        let mut late = sleeper(&run);
+        until("the process to give up", LIMIT, async || late.exit_status())
+            .await
+            .unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_run_that_lost_a_process_is_not_joined() {
+        let run = Run::open(Duration::ZERO).unwrap();
+        let process = sleeper(&run);
+        let dir = run.dir().to_owned();
+        until("a child", LIMIT, async || {
+            Ok((!children(&dir).is_empty()).then_some(()))
+        })
+        .await
+        .unwrap();
+        process.signal(Signal::KILL);
+        until("the loss to be seen", LIMIT, async || {
+            Ok(Run::join(&dir)?.is_none().then_some(()))
+        })
+        .await
+        .unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_kept_run_outlives_its_user() {
+        let run = Run::open(Duration::ZERO).unwrap();
+        run.keep().unwrap();
+        let process = sleeper(&run);
+        let dir = run.dir().to_owned();
+        process.leave();
+        drop(run);
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert!(!has_ended(&dir));
+        assert!(end_if_kept(&dir).unwrap());
+        assert!(has_ended(&dir));
     }
 }

@@ -5,12 +5,13 @@ use std::{
     fs,
     hash::{DefaultHasher, Hash, Hasher},
     io,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
     time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::OnceCell;
 
 use crate::{
     Error, Result,
@@ -18,7 +19,7 @@ use crate::{
     client::Client,
     error::Doing,
     functions,
-    kafka::{Cli, Kafka, KafkaOptions},
+    kafka::{Cli, Java, Kafka, KafkaOptions},
     preflight::{self, Need},
     run::{Run, folders},
     slack::{Sink, SinkProcess},
@@ -55,6 +56,7 @@ pub struct Stack {
     run: Run,
     description: Description,
     slack: Sink,
+    java: Java,
     /// In the process that started a stack of its own.
     own: Option<Parts>,
 }
@@ -71,7 +73,6 @@ struct Description {
     /// What a shared stack was made of.
     made_of: Option<u64>,
     kafka: KafkaOptions,
-    jars: PathBuf,
     bootstrap: String,
     cluster_id: String,
     aws_endpoint: String,
@@ -84,7 +85,7 @@ impl Stack {
     /// # Errors
     /// If a tool is missing, or anything cannot be fetched, built, started or deployed.
     pub async fn start(options: &StackOptions) -> Result<Self> {
-        preflight::check(Need::STACK)?;
+        check_once().await?;
         Self::start_in(Run::open(Duration::ZERO)?, options, None).await
     }
 
@@ -96,7 +97,7 @@ impl Stack {
     /// # Errors
     /// As [`Stack::start`].
     pub async fn shared(options: &StackOptions) -> Result<Self> {
-        preflight::check(Need::STACK)?;
+        check_once().await?;
         let binaries = functions::build().await?;
         let made_of = hash(options, &binaries.functions)?;
         let _lock = blocking(|| exclusive_lock(&local().join("shared.lock"))).await?;
@@ -115,6 +116,7 @@ impl Stack {
                     run,
                     description,
                     slack,
+                    java: Java::of(options.kafka.version).await?,
                     own: None,
                 });
             }
@@ -148,7 +150,6 @@ impl Stack {
         let description = Description {
             made_of,
             kafka: options.kafka.clone(),
-            jars: options.kafka.version.jars().await?,
             bootstrap: kafka.bootstrap(),
             cluster_id: kafka.cluster_id().to_owned(),
             aws_endpoint: aws.endpoint(),
@@ -159,6 +160,7 @@ impl Stack {
             run,
             description,
             slack,
+            java: Java::of(options.kafka.version).await?,
             own: Some(Parts {
                 kafka,
                 aws,
@@ -193,15 +195,11 @@ impl Stack {
     /// If the file with the client properties cannot be written.
     pub fn cli(&self) -> Result<Cli> {
         let Description {
-            kafka,
-            jars,
-            bootstrap,
-            ..
+            kafka, bootstrap, ..
         } = &self.description;
         Cli::new(
             self.run.clone(),
-            kafka.version,
-            jars.clone(),
+            self.java.clone(),
             bootstrap.clone(),
             &kafka.client_properties,
         )
@@ -287,6 +285,14 @@ impl Description {
             .doing(doing)?;
         fs::write(&path, text).doing(doing)
     }
+}
+
+async fn check_once() -> Result<()> {
+    static CHECKED: OnceCell<()> = OnceCell::const_new();
+    CHECKED
+        .get_or_try_init(async || Ok(preflight::check(Need::STACK)?))
+        .await
+        .copied()
 }
 
 /// Deploys the real template with the real binaries; answers with its outputs.

@@ -59,26 +59,26 @@ pub fn progress(line: &str) {
 pub async fn python() -> Result<PathBuf> {
     let requirements = resource("requirements.txt");
     let made_from = read(&requirements)?;
-    let venv = install(
-        "venv",
-        made_from,
-        "Fetching the local AWS (Python packages, 40 MB) ...",
-        move |dir| {
-            run_tool(Command::new("python3").args(["-m", "venv"]).arg(dir))?;
-            run_tool(
-                Command::new(dir.join("bin/python"))
-                    .args([
-                        "-m",
-                        "pip",
-                        "install",
-                        "--quiet",
-                        "--disable-pip-version-check",
-                        "-r",
-                    ])
-                    .arg(requirements),
-            )
-        },
-    )
+    let notice = "Fetching the local AWS (Python packages) ...";
+    let venv = install("venv", made_from, notice, async move |dir: PathBuf| {
+        let mut make = Command::new("python3");
+        make.args(["-m", "venv"]).arg(&dir);
+        let mut fill = Command::new(dir.join("bin/python"));
+        fill.args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "-r",
+        ])
+        .arg(requirements);
+        blocking(move || {
+            run_tool(&mut make)?;
+            run_tool(&mut fill)
+        })
+        .await
+    })
     .await?;
     // Scripts in bin/ name the folder that they were installed in, which has another name by now: run
     // a module with `-m` instead.
@@ -91,31 +91,28 @@ pub async fn python() -> Result<PathBuf> {
 pub(crate) async fn install(
     name: &str,
     made_from: String,
-    notice: &'static str,
-    make: impl FnOnce(&Path) -> Result<()> + Send + 'static,
+    notice: &str,
+    make: impl AsyncFnOnce(PathBuf) -> Result<()>,
 ) -> Result<PathBuf> {
     let local = local();
+    fs::create_dir_all(&local).doing(|| format!("create {}", local.display()))?;
     let dir = local.join(name);
     let unfinished = local.join(format!("{name}.unfinished"));
     let lock = local.join(format!("{name}.lock"));
-    blocking(move || {
-        fs::create_dir_all(&local).doing(|| format!("create {}", local.display()))?;
-        let _lock = exclusive_lock(&lock)?;
-        let stamp = Path::new(".made-from");
-        if fs::read_to_string(dir.join(stamp)).is_ok_and(|text| text == made_from) {
-            return Ok(dir);
-        }
-        progress(notice);
-        remove_dir(&unfinished)?;
-        fs::create_dir(&unfinished).doing(|| format!("create {}", unfinished.display()))?;
-        make(&unfinished)?;
-        let stamp = unfinished.join(stamp);
-        fs::write(&stamp, made_from).doing(|| format!("write {}", stamp.display()))?;
-        remove_dir(&dir)?;
-        fs::rename(&unfinished, &dir).doing(|| format!("rename {}", unfinished.display()))?;
-        Ok(dir)
-    })
-    .await
+    let _lock = blocking(move || exclusive_lock(&lock)).await?;
+    let stamp = Path::new(".made-from");
+    if fs::read_to_string(dir.join(stamp)).is_ok_and(|text| text == made_from) {
+        return Ok(dir);
+    }
+    progress(notice);
+    remove_dir(&unfinished)?;
+    fs::create_dir(&unfinished).doing(|| format!("create {}", unfinished.display()))?;
+    make(unfinished.clone()).await?;
+    let stamp = unfinished.join(stamp);
+    fs::write(&stamp, made_from).doing(|| format!("write {}", stamp.display()))?;
+    remove_dir(&dir)?;
+    fs::rename(&unfinished, &dir).doing(|| format!("rename {}", unfinished.display()))?;
+    Ok(dir)
 }
 
 /// Runs `work` where it may block.

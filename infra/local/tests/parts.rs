@@ -59,6 +59,25 @@ async fn every_kafka_serves_its_own_tools_and_consumers() -> Result<()> {
             described(&kafka, "console").await?,
             [(Some(5), Some(0), false), (Some(7), Some(0), false)]
         );
+        if version == Version::V4 {
+            let mut reader = ConsoleConsumer::new("broker-assigned", "shipments");
+            reader
+                .properties
+                .insert("group.protocol".to_owned(), "consumer".to_owned());
+            let mut reader = kafka.cli()?.console_consumer(&reader)?;
+            reader.until_read(12, LIMIT).await?;
+            assert_eq!(reader.stop().await?.len(), 12);
+            assert_eq!(
+                described(&kafka, "broker-assigned").await?,
+                [(Some(5), Some(0), false), (Some(7), Some(0), false)]
+            );
+        }
+        let absent = kafka.cli()?.describe_group("absent").await.unwrap_err();
+        let words = match version {
+            Version::V3_9 => "does not exist",
+            Version::V4 => "not found",
+        };
+        assert!(absent.to_string().contains(words), "{absent}");
         kafka.stop().await?;
     }
     Ok(())

@@ -13,6 +13,8 @@ use crate::domain::plan::{PlanDigest, PlanId};
 /// How often a request is tried while another one of the same plan is under way.
 const TRIES: u32 = 5;
 
+const LINK_USED: Cause = Cause::Conflict("the link exists already");
+
 const NO_SUCH: Cause = Cause::Conflict("there is no such approval");
 
 /// What became of a decision.
@@ -67,6 +69,9 @@ impl Store {
         let expires_at = ttl(a.approve_by + KEPT);
         for tries in 0..TRIES {
             let earlier = self.try_approval_of(&a.plan).await?;
+            if earlier.as_ref().is_some_and(|(earlier, _)| earlier == link) {
+                return Err(LINK_USED);
+            }
             let pointer = item(keys::approval_pointer(&a.plan))
                 .with("link", text(&link.0))
                 .with("ttl", expires_at.clone());
@@ -91,7 +96,7 @@ impl Store {
             match self.transact(&writes).await? {
                 Transacted::Done => return Ok(()),
                 Transacted::Failed(failed) if failed.first() == Some(&true) => {
-                    return Err(Cause::Conflict("the link exists already"));
+                    return Err(LINK_USED);
                 }
                 // The earlier one was decided or replaced in the same moment.
                 Transacted::Failed(_) => back_off(tries).await,

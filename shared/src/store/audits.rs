@@ -126,7 +126,7 @@ impl Store {
         let read = async {
             let pk = keys::audits(Some(cluster), Some(group));
             let mut audits = Vec::new();
-            for item in self.query(&pk, Range::of(TIMED), "").await? {
+            for item in self.query(&pk, Range::Prefix(TIMED.to_owned()), "").await? {
                 audits.push(self.body(&BODY, &item, &pk).await?);
             }
             audits.reverse();

@@ -96,7 +96,7 @@ impl Store {
         let Some(count) = item.some_number(field.chunks)? else {
             return Ok(None);
         };
-        let range = Range::of(&keys::chunks_of(field.sha256(item)?));
+        let range = Range::Prefix(keys::chunks_of(field.sha256(item)?));
         let chunks = self.query(pk, range, "").await?;
         let gone = Damaged {
             attribute: field.chunks,

@@ -104,7 +104,9 @@ impl Store {
         group: &GroupId,
         now: Timestamp,
     ) -> Result<Vec<CheckpointHeader>> {
-        let headers = self.all_headers(cluster, group, Range::of(TIMED)).await;
+        let headers = self
+            .all_headers(cluster, group, Range::Prefix(TIMED.to_owned()))
+            .await;
         let mut headers = headers.map_err(|cause| cause.of("headers"))?;
         // The table deletes what has expired days late.
         headers.retain(|header| header.expires_at.is_none_or(|at| now < at));
@@ -225,7 +227,10 @@ impl Store {
         }
         // The header first: chunks must never go before it.
         let pk = keys::checkpoint_chunks(cluster, group, &header.id);
-        for chunk in self.query(&pk, Range::of(CHUNKS), "#sk").await? {
+        for chunk in self
+            .query(&pk, Range::Prefix(CHUNKS.to_owned()), "#sk")
+            .await?
+        {
             let key = Key::new(pk.clone(), chunk.text("sk")?);
             let expire = Write::change(key, "SET #ttl = :ttl")
                 .when("attribute_exists(#pk)")
@@ -264,7 +269,7 @@ impl Store {
         if until <= after {
             return Ok(0);
         }
-        let range = Range::between(
+        let range = Range::Between(
             keys::checkpoints_from(after),
             keys::checkpoints_until(until),
         );

@@ -142,7 +142,7 @@ impl Store {
     pub async fn open_recoveries(&self) -> Result<Vec<(PlanId, String)>> {
         let read = async {
             let mut open = Vec::new();
-            for item in self.query(OPEN, Range::all(), "").await? {
+            for item in self.query(OPEN, Range::All, "").await? {
                 let plan = PlanId(item.text("plan")?.to_owned());
                 open.push((plan, item.text("execution")?.to_owned()));
             }
@@ -339,7 +339,10 @@ impl Store {
         };
         let pk = keys::recoveries(plan);
         let mut all: BTreeMap<TopicPartition, AlterAnswer> = BTreeMap::new();
-        for item in self.query(&pk, Range::of(ANSWERS), "").await? {
+        for item in self
+            .query(&pk, Range::Prefix(ANSWERS.to_owned()), "")
+            .await?
+        {
             let answers: Vec<(TopicPartition, AlterAnswer)> = self.body(&BODY, &item, &pk).await?;
             for (partition, answer) in answers {
                 let heavier = all

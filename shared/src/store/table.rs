@@ -24,27 +24,13 @@ const TRIES: u32 = 8;
 /// The condition under which there is no item yet.
 const IS_NEW: &str = "attribute_not_exists(#pk)";
 
-/// Sort keys: `[from, to]`.
-pub(super) struct Range {
-    from: String,
-    to: String,
-}
-
-impl Range {
-    /// Every sort key.
-    pub(super) fn all() -> Self {
-        // The least that a key may be, and more than any key here.
-        Self::between("\u{1}".to_owned(), "\u{10FFFF}".to_owned())
-    }
-
-    /// Every sort key that begins with `prefix`.
-    pub(super) fn of(prefix: &str) -> Self {
-        Self::between(prefix.to_owned(), format!("{prefix}\u{10FFFF}"))
-    }
-
-    pub(super) fn between(from: String, to: String) -> Self {
-        Self { from, to }
-    }
+/// Which sort keys.
+pub(super) enum Range {
+    All,
+    /// Those that begin so.
+    Prefix(String),
+    /// Those between two, both included.
+    Between(String, String),
 }
 
 /// What a condition compares, and what it compares with.
@@ -297,17 +283,25 @@ impl Store {
         range: Range,
         only: &'static str,
     ) -> Result<Vec<Item>, Cause> {
-        const WITHIN: &str = "#pk = :pk AND #sk BETWEEN :from AND :to";
-        let items = self
-            .client
-            .query()
-            .table_name(&self.table)
-            .key_condition_expression(WITHIN)
-            .set_projection_expression((!only.is_empty()).then(|| only.to_owned()))
-            .set_expression_attribute_names(names(&[WITHIN, only]))
+        let query = self.client.query().table_name(&self.table);
+        let (within, query) = match range {
+            Range::All => ("#pk = :pk", query),
+            Range::Prefix(prefix) => (
+                "#pk = :pk AND begins_with(#sk, :prefix)",
+                query.expression_attribute_values(":prefix", text(prefix)),
+            ),
+            Range::Between(from, to) => (
+                "#pk = :pk AND #sk BETWEEN :from AND :to",
+                query
+                    .expression_attribute_values(":from", text(from))
+                    .expression_attribute_values(":to", text(to)),
+            ),
+        };
+        let items = query
+            .key_condition_expression(within)
             .expression_attribute_values(":pk", text(pk))
-            .expression_attribute_values(":from", text(range.from))
-            .expression_attribute_values(":to", text(range.to))
+            .set_projection_expression((!only.is_empty()).then(|| only.to_owned()))
+            .set_expression_attribute_names(names(&[within, only]))
             .consistent_read(true)
             .into_paginator()
             .items()

@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, fs, path::PathBuf, process::Stdio, time::Durati
 
 use ulid::Ulid;
 
-use super::{Version, java};
+use super::{
+    Version,
+    java::{Java, Program},
+};
 use crate::{
     Error, Result,
     error::Doing,
@@ -16,8 +19,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Cli {
     run: Run,
-    version: Version,
-    jars: PathBuf,
+    java: Java,
     bootstrap: String,
     /// A file with client properties, for clusters that ask for more than an address.
     client_config: Option<PathBuf>,
@@ -54,8 +56,7 @@ pub struct GroupRow {
 impl Cli {
     pub(crate) fn new(
         run: Run,
-        version: Version,
-        jars: PathBuf,
+        java: Java,
         bootstrap: String,
         client_properties: &BTreeMap<String, String>,
     ) -> Result<Self> {
@@ -72,8 +73,7 @@ impl Cli {
         };
         Ok(Self {
             run,
-            version,
-            jars,
+            java,
             bootstrap,
             client_config,
         })
@@ -114,7 +114,7 @@ impl Cli {
     /// # Errors
     /// As [`Cli::consumer_groups`].
     pub async fn acls(&self, args: &[&str]) -> Result<CliOutput> {
-        let class = match self.version {
+        let class = match self.java.version() {
             Version::V3_9 => "kafka.admin.AclCommand",
             Version::V4 => "org.apache.kafka.tools.AclCommand",
         };
@@ -124,14 +124,15 @@ impl Cli {
     /// `kafka-consumer-groups --describe --group`, as rows in the order of topic and partition.
     ///
     /// # Errors
-    /// If the tool fails or prints what cannot be read, such as for an unknown group.
+    /// If the tool fails, such as for a group that does not exist.
     pub async fn describe_group(&self, group: &str) -> Result<Vec<GroupRow>> {
         let output = self
             .consumer_groups(&["--describe", "--group", group])
             .await?;
-        let rows = parse_group(&output.stdout);
-        if output.success && !rows.is_empty() {
-            return Ok(rows);
+        // The tool may say "Error" and end with status 0.
+        let failed = |text: &str| text.lines().any(|line| line.starts_with("Error"));
+        if output.success && !failed(&output.stdout) && !failed(&output.stderr) {
+            return Ok(parse_group(&output.stdout));
         }
         Err(Error::Unexpected {
             from: format!("kafka-consumer-groups --describe --group {group}"),
@@ -144,15 +145,15 @@ impl Cli {
     /// # Errors
     /// If it cannot be started.
     pub fn console_consumer(&self, consumer: &ConsoleConsumer) -> Result<ConsumerProcess> {
-        let (property, config) = match self.version {
+        let (property, config) = match self.java.version() {
             Version::V3_9 => ("--consumer-property", "--consumer.config"),
             Version::V4 => ("--command-property", "--command-config"),
         };
-        let print = match self.version {
+        let print = match self.java.version() {
             Version::V3_9 => "--property",
             Version::V4 => "--formatter-property",
         };
-        let mut command = java(&self.jars, "WARN", &["-Xmx256m"]);
+        let mut command = self.java.command(Program::Tool);
         command
             .arg("org.apache.kafka.tools.consumer.ConsoleConsumer")
             .args(["--bootstrap-server", &self.bootstrap])
@@ -184,7 +185,7 @@ impl Cli {
     }
 
     async fn admin_tool(&self, class: &str, args: &[&str]) -> Result<CliOutput> {
-        let mut command = java(&self.jars, "WARN", &["-Xmx256m"]);
+        let mut command = self.java.command(Program::Tool);
         command
             .arg(class)
             .args(["--bootstrap-server", &self.bootstrap])

@@ -1,13 +1,13 @@
 //! Apache Kafka itself, in KRaft mode, on loopback.
 
 mod cli;
+mod java;
 
 use std::{
     collections::BTreeMap,
     fmt::{self, Write as _},
     fs,
     path::{Path, PathBuf},
-    process::Command,
     str::FromStr,
     time::Duration,
 };
@@ -16,6 +16,9 @@ use data_encoding::BASE64URL_NOPAD;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use ulid::Ulid;
 
+use self::java::Program;
+pub(crate) use java::Java;
+
 pub use cli::{Cli, CliOutput, ConsoleConsumer, ConsumerProcess, GroupRow, OutputLine};
 
 use crate::{
@@ -23,7 +26,7 @@ use crate::{
     client::client_config,
     error::Doing,
     run::{Process, Run, free_ports, until},
-    workdir::{self, blocking, install, resource, run_tool},
+    workdir::{blocking, run_tool},
 };
 
 /// How long a broker may take to serve on a busy machine.
@@ -62,33 +65,6 @@ impl Version {
             Self::V3_9 => "3.9.2",
             Self::V4 => "4.4.0",
         }
-    }
-
-    /// The folder with this version's jars, fetched on first use.
-    pub(crate) async fn jars(self) -> Result<PathBuf> {
-        let pom = resource("kafka/pom.xml");
-        let (profile, notice) = match self {
-            Self::V3_9 => ("kafka-3", "Fetching Apache Kafka 3.9.2 (56 MB) ..."),
-            Self::V4 => ("kafka-4", "Fetching Apache Kafka 4.4.0 (54 MB) ..."),
-        };
-        let made_from = format!("{}{}", self.release(), workdir::read(&pom)?);
-        install(
-            &format!("kafka-{}", self.release()),
-            made_from,
-            notice,
-            move |dir| {
-                run_tool(
-                    Command::new("mvn")
-                        .args(["--quiet", "--batch-mode", "dependency:copy-dependencies"])
-                        .arg("--file")
-                        .arg(&pom)
-                        .args(["-P", profile, "-DincludeScope=runtime"])
-                        .arg(format!("-Dkafka.version={}", self.release()))
-                        .arg(format!("-DoutputDirectory={}", dir.display())),
-                )
-            },
-        )
-        .await
     }
 }
 
@@ -146,7 +122,7 @@ impl Default for KafkaOptions {
 pub struct Kafka {
     run: Run,
     options: KafkaOptions,
-    jars: PathBuf,
+    java: Java,
     cluster_id: String,
     brokers: Vec<Broker>,
 }
@@ -160,27 +136,31 @@ struct Broker {
 }
 
 impl Kafka {
-    /// Starts a cluster and waits until every broker serves.
+    /// Starts a cluster and waits until every broker serves: 2 to 3 s for one broker on two cores, 4 to 8 s
+    /// for three.
     ///
     /// # Errors
     /// If Kafka cannot be fetched or started; a broker that died says the end of its log.
     pub async fn start(run: &Run, options: &KafkaOptions) -> Result<Self> {
-        let jars = options.version.jars().await?;
+        Self::start_with(Java::of(options.version).await?, run, options).await
+    }
+
+    async fn start_with(java: Java, run: &Run, options: &KafkaOptions) -> Result<Self> {
         for _ in 1..START_ATTEMPTS {
             let ports = free_ports::<6>()?;
-            match Self::start_on(run, options, &jars, &ports).await {
+            match Self::start_on(&java, run, options, &ports).await {
                 Err(Error::Died { log, .. }) if port_was_taken(&log) => {}
                 other => return other,
             }
         }
-        Self::start_on(run, options, &jars, &free_ports::<6>()?).await
+        Self::start_on(&java, run, options, &free_ports::<6>()?).await
     }
 
     /// Each broker takes two of the ports: one for its clients, one for its controller.
     async fn start_on(
+        java: &Java,
         run: &Run,
         options: &KafkaOptions,
-        jars: &Path,
         ports: &[u16],
     ) -> Result<Self> {
         // An id may be a time and 80 random bits as well as 128 random ones. It never begins with "-".
@@ -193,7 +173,7 @@ impl Kafka {
         let mut kafka = Self {
             run: run.clone(),
             options: options.clone(),
-            jars: jars.to_owned(),
+            java: java.clone(),
             cluster_id,
             brokers: Vec::new(),
         };
@@ -239,8 +219,7 @@ impl Kafka {
     pub fn cli(&self) -> Result<Cli> {
         Cli::new(
             self.run.clone(),
-            self.options.version,
-            self.jars.clone(),
+            self.java.clone(),
             self.bootstrap(),
             &self.options.client_properties,
         )
@@ -261,7 +240,8 @@ impl Kafka {
         }
     }
 
-    /// Starts a stopped broker again, on its data, and waits until it serves.
+    /// Starts a stopped broker again, on its data, and waits until it serves. In a cluster of three the
+    /// others admit it only once its old session has run out (`broker.session.timeout.ms`, 9 s).
     ///
     /// # Errors
     /// As [`Kafka::start`].
@@ -293,7 +273,7 @@ impl Kafka {
             process.terminate();
         }
         for process in &mut running {
-            process.stop().await?;
+            process.end().await?;
         }
         Ok(())
     }
@@ -312,7 +292,7 @@ impl Kafka {
     async fn format(&self) -> Result<()> {
         let mut formatting = tokio::task::JoinSet::new();
         for broker in &self.brokers {
-            let mut command = java(&self.jars, "WARN", &["-Xmx128m"]);
+            let mut command = self.java.command(Program::Format);
             command
                 .arg("kafka.tools.StorageTool")
                 .arg("format")
@@ -326,7 +306,7 @@ impl Kafka {
 
     fn spawn(&mut self, index: usize) -> Result<()> {
         if let Some(broker) = self.brokers.get_mut(index) {
-            let mut command = java(&self.jars, "INFO", &["-Xms128m", "-Xmx768m"]);
+            let mut command = self.java.command(Program::Broker);
             command
                 .arg("kafka.Kafka")
                 .arg(broker.dir.join("server.properties"));
@@ -430,30 +410,6 @@ controlled.shutdown.enable={many}
     text
 }
 
-/// A Java that starts fast: no second compiler, no parallel collector.
-fn java(jars: &Path, level: &str, options: &[&str]) -> Command {
-    let mut command = Command::new("java");
-    command
-        .args([
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
-            "-Xshare:auto",
-        ])
-        .args(options)
-        .arg(format!("-Dlevel={level}"))
-        .arg(format!(
-            "-Dlog4j2.configurationFile={}",
-            resource("kafka/log4j2.yaml").display()
-        ))
-        .arg(format!(
-            "-Dlog4j.configuration=file:{}",
-            resource("kafka/log4j.properties").display()
-        ))
-        .arg("-cp")
-        .arg(jars.join("*"));
-    command
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
@@ -478,11 +434,11 @@ mod tests {
     #[tokio::test]
     async fn a_taken_port_is_told_apart_from_other_deaths() {
         let run = Run::open(Duration::ZERO).unwrap();
-        let jars = Version::V4.jars().await.unwrap();
+        let java = Java::of(Version::V4).await.unwrap();
         let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let [free] = free_ports().unwrap();
         let ports = [taken.local_addr().unwrap().port(), free];
-        let error = Kafka::start_on(&run, &KafkaOptions::default(), &jars, &ports)
+        let error = Kafka::start_on(&java, &run, &KafkaOptions::default(), &ports)
             .await
             .unwrap_err();
         let Error::Died { log, .. } = error else {

@@ -1,0 +1,276 @@
+use offset_guard::domain::audit::{Audit, AuditPartition, AuditStatus};
+use offset_guard::domain::offset::{ClusterId, GroupId};
+use offset_guard::domain::plan::PlanDigest;
+use offset_guard::domain::recovery::{Claim, Outcome, PartitionOutcome, Recovery};
+use offset_guard::domain::refusal::Refusal;
+use offset_guard::store::{Closed, ErrorClass, Opened, Store};
+
+use super::support::{
+    Item, Table, at, claim, cluster, commit, group, partitions, plan_id, race, recovery,
+};
+
+const PK: &str = "AUDIT#5L6g3nShT-eMCtK--X86sw#shipment-sync";
+
+/// The end of the execution `n`.
+fn audit(n: usize, outcome: Option<Outcome>) -> Audit {
+    Audit {
+        at: at(i64::try_from(n).unwrap()),
+        plan: Some(plan_id(n)),
+        execution: format!("execution-{n}"),
+        cluster_id: Some(cluster()),
+        group: Some(group()),
+        status: AuditStatus::Succeeded,
+        code: "VERIFIED".to_owned(),
+        message: "every partition is at its target".to_owned(),
+        requested_by: "ada".to_owned(),
+        reason: "a bad release".to_owned(),
+        decided_by: Some("grace".to_owned()),
+        decided_at: Some(at(0)),
+        digest: Some(PlanDigest("c0ffee".to_owned())),
+        refusals: vec![Refusal::ApplySwitchedOff],
+        outcome,
+        partitions: partitions(3)
+            .map(|partition| AuditPartition {
+                partition,
+                from: Some(commit(43)),
+                to: Some(commit(31)),
+                before: None,
+                outcome: Some(PartitionOutcome::Applied),
+            })
+            .collect(),
+    }
+}
+
+async fn open(store: &Store, n: usize) {
+    let opened = store
+        .open_recovery(&recovery(n), &claim(n, at(1000)), at(0))
+        .await;
+    assert_eq!(opened.unwrap(), Opened::Yes);
+}
+
+async fn close(store: &Store, audit: &Audit) -> Closed {
+    store.close(audit).await.unwrap()
+}
+
+#[tokio::test]
+async fn closing_ends_the_recovery_and_lets_the_group_go() {
+    let table = Table::new().await;
+    let store = table.store();
+    open(&store, 1).await;
+    let audit = audit(1, Some(Outcome::Verified));
+    assert_eq!(close(&store, &audit).await, Closed::Now);
+    let closed = store.recovery(&plan_id(1)).await.unwrap().unwrap();
+    assert_eq!(closed.closed_at, Some(at(1)));
+    assert_eq!(store.claim(&cluster(), &group()).await.unwrap(), None);
+    assert_eq!(store.open_recoveries().await.unwrap(), []);
+    let moved = store.last_recovery_end(&cluster(), &group()).await;
+    assert_eq!(moved.unwrap(), Some(at(1)));
+    let kept = store.audit_of("execution-1").await.unwrap();
+    assert_eq!(kept.as_ref(), Some(&audit));
+    assert_eq!(store.audits(&cluster(), &group()).await.unwrap(), [audit]);
+    // For ever.
+    let items = table.items(PK).await;
+    assert!(items.iter().all(|item: &Item| !item.contains_key("ttl")));
+
+    // After the report nothing more can happen to it.
+    let plan = plan_id(1);
+    assert!(!store.may_send(&plan).await.unwrap().0);
+    assert!(!store.begin_apply(&plan, at(60)).await.unwrap());
+    let late = store.set_apply_by(&plan, at(60)).await.unwrap_err();
+    assert_eq!(late.class, ErrorClass::Conflict);
+    let again = store
+        .open_recovery(&recovery(1), &claim(1, at(2000)), at(500))
+        .await;
+    assert_eq!(again.unwrap(), Opened::PlanUsed);
+    // But the group can be recovered anew at once.
+    open(&store, 2).await;
+}
+
+#[tokio::test]
+async fn of_twenty_ends_of_one_execution_one_is_written() {
+    let table = Table::new().await;
+    let store = table.store();
+    open(&store, 1).await;
+    let outcomes = race(|n| {
+        let store = store.clone();
+        async move {
+            let mut audit = audit(1, Some(Outcome::Verified));
+            audit.at = at(i64::try_from(n).unwrap());
+            audit.message = format!("reporter {n}");
+            close(&store, &audit).await
+        }
+    })
+    .await;
+    let written: Vec<_> = (0..20).filter(|n| outcomes[*n] == Closed::Now).collect();
+    assert_eq!(written.len(), 1);
+    let audits = store.audits(&cluster(), &group()).await.unwrap();
+    assert_eq!(audits.len(), 1);
+    assert_eq!(audits[0].message, format!("reporter {}", written[0]));
+    assert_eq!(
+        store.audit_of("execution-1").await.unwrap().as_ref(),
+        audits.first()
+    );
+    let closed = store.recovery(&plan_id(1)).await.unwrap().unwrap();
+    assert_eq!(closed.closed_at, Some(audits[0].at));
+}
+
+#[tokio::test]
+async fn a_claim_that_another_execution_took_over_stays() {
+    let table = Table::new().await;
+    let store = table.store();
+    open(&store, 1).await;
+    let theirs = claim(2, at(9000));
+    let taken = store.open_recovery(&recovery(2), &theirs, at(1000)).await;
+    assert_eq!(taken.unwrap(), Opened::Yes);
+    assert_eq!(close(&store, &audit(1, None)).await, Closed::Now);
+    let held = store.claim(&cluster(), &group()).await.unwrap();
+    assert_eq!(held, Some(theirs));
+    let open = store.open_recoveries().await.unwrap();
+    assert_eq!(open, [(plan_id(2), "execution-2".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_claim_that_is_taken_over_at_the_same_moment_stays() {
+    let table = Table::new().await;
+    let store = table.store();
+    for n in 0..10 {
+        // Pairs: the owner ends while another takes its expired claim.
+        let group = super::support::numbered_group(n);
+        let (mine, theirs) = (n * 2, n * 2 + 1);
+        let of = |n| Recovery {
+            group: group.clone(),
+            ..recovery(n)
+        };
+        let opened = store
+            .open_recovery(&of(mine), &claim(mine, at(0)), at(-1))
+            .await;
+        assert_eq!(opened.unwrap(), Opened::Yes);
+        let mut end = audit(mine, None);
+        end.group = Some(group.clone());
+        let claim: Claim = claim(theirs, at(9000));
+        let next = of(theirs);
+        let (closed, opened) = tokio::join!(
+            store.close(&end),
+            store.open_recovery(&next, &claim, at(1000))
+        );
+        assert_eq!(
+            (closed.unwrap(), opened.unwrap()),
+            (Closed::Now, Opened::Yes)
+        );
+        let held = store.claim(&cluster(), &group).await.unwrap();
+        assert_eq!(held, Some(claim));
+    }
+}
+
+#[tokio::test]
+async fn an_execution_that_does_not_own_the_recovery_leaves_it_alone() {
+    let table = Table::new().await;
+    let store = table.store();
+    open(&store, 1).await;
+    // It was refused because the plan is used.
+    let mut refused = audit(2, None);
+    refused.plan = Some(plan_id(1));
+    refused.status = AuditStatus::Failed;
+    assert_eq!(close(&store, &refused).await, Closed::Now);
+    let still = store.recovery(&plan_id(1)).await.unwrap().unwrap();
+    assert_eq!(still.closed_at, None);
+    let held = store.claim(&cluster(), &group()).await.unwrap();
+    assert_eq!(held, Some(claim(1, at(1000))));
+    assert_eq!(store.open_recoveries().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn what_never_came_to_a_recovery_or_to_a_group_is_recorded_all_the_same() {
+    let table = Table::new().await;
+    let store = table.store();
+    let mut dry_run = audit(1, None);
+    dry_run.partitions.clear();
+    assert_eq!(close(&store, &dry_run).await, Closed::Now);
+    assert_eq!(close(&store, &dry_run).await, Closed::Already);
+    let mut nowhere = audit(2, None);
+    (nowhere.plan, nowhere.cluster_id, nowhere.group) = (None, None, None);
+    assert_eq!(close(&store, &nowhere).await, Closed::Now);
+    assert_eq!(store.audit_of("execution-2").await.unwrap(), Some(nowhere));
+    assert_eq!(store.audit_of("execution-3").await.unwrap(), None);
+    assert_eq!(store.audits(&cluster(), &group()).await.unwrap(), [dry_run]);
+    assert_eq!(store.recovery(&plan_id(1)).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn only_what_moved_the_group_or_may_have_is_noted_as_that() {
+    let cases = [
+        (None, false),
+        (Some(Outcome::NotApplied), false),
+        (Some(Outcome::Verified), true),
+        (Some(Outcome::AppliedThenMoved), true),
+        (Some(Outcome::PartiallyApplied), true),
+        (Some(Outcome::Unknown), true),
+    ];
+    let table = Table::new().await;
+    let store = table.store();
+    for (n, (outcome, noted)) in cases.into_iter().enumerate() {
+        let group = super::support::numbered_group(n);
+        let r = Recovery {
+            group: group.clone(),
+            ..recovery(n)
+        };
+        let opened = store.open_recovery(&r, &claim(n, at(1000)), at(0)).await;
+        assert_eq!(opened.unwrap(), Opened::Yes);
+        let mut audit = audit(n, outcome);
+        audit.group = Some(group.clone());
+        assert_eq!(close(&store, &audit).await, Closed::Now);
+        let moved = store.last_recovery_end(&cluster(), &group).await.unwrap();
+        assert_eq!(moved, noted.then_some(audit.at), "{:?}", audit.outcome);
+    }
+}
+
+#[tokio::test]
+async fn an_end_that_is_reported_late_does_not_move_the_last_recovery_back() {
+    let table = Table::new().await;
+    let store = table.store();
+    store
+        .note_moved(&cluster(), &group(), at(99))
+        .await
+        .unwrap();
+    open(&store, 1).await;
+    assert_eq!(
+        close(&store, &audit(1, Some(Outcome::Verified))).await,
+        Closed::Now
+    );
+    let moved = store.last_recovery_end(&cluster(), &group()).await;
+    assert_eq!(moved.unwrap(), Some(at(99)));
+}
+
+#[tokio::test]
+async fn audits_come_newest_first_however_big() {
+    let table = Table::new().await;
+    let store = table.store();
+    let mut audits = Vec::new();
+    for n in [1, 3, 2] {
+        let mut audit = audit(n, Some(Outcome::Verified));
+        audit.partitions = partitions(10_000)
+            .zip(0_i64..)
+            .map(|(partition, offset)| AuditPartition {
+                partition,
+                from: Some(commit(offset * 7919)),
+                to: Some(commit(offset * 7907)),
+                before: Some(commit(offset * 7919)),
+                outcome: Some(PartitionOutcome::AppliedThenMoved {
+                    now: Some(offset * 7917),
+                }),
+            })
+            .collect();
+        assert_eq!(close(&store, &audit).await, Closed::Now);
+        audits.push(audit);
+    }
+    audits.sort_by_key(|audit| std::cmp::Reverse(audit.at));
+    assert_eq!(store.audits(&cluster(), &group()).await.unwrap(), audits);
+    let body = &table.items(PK).await[0]["body"];
+    println!(
+        "an audit of 10,000 partitions: {} bytes",
+        body.as_b().unwrap().as_ref().len()
+    );
+    let (other, none) = (ClusterId("other".to_owned()), GroupId("none".to_owned()));
+    assert_eq!(store.audits(&other, &group()).await.unwrap(), []);
+    assert_eq!(store.audits(&cluster(), &none).await.unwrap(), []);
+}

@@ -1,0 +1,480 @@
+use std::collections::BTreeSet;
+
+use aws_sdk_dynamodb::primitives::Blob;
+use aws_sdk_dynamodb::types::AttributeValue;
+use offset_guard::domain::checkpoint::{
+    Anomaly, Checkpoint, CheckpointHeader, CheckpointId, CheckpointPartition,
+};
+use offset_guard::domain::offset::{ClusterId, GroupId, TopicPartition};
+use offset_guard::domain::plan::PlanId;
+use offset_guard::store::{ErrorClass, Put, Store};
+
+use super::support::{
+    Table, at, checkpoint, client, cluster, commit, group, heavy, hours, log, partitions, plan_id,
+    race, sk,
+};
+
+const PK: &str = "CHECKPOINT#5L6g3nShT-eMCtK--X86sw#shipment-sync";
+
+fn chunks_pk(c: &Checkpoint) -> String {
+    format!(
+        "CHECKPOINTCHUNK#5L6g3nShT-eMCtK--X86sw#shipment-sync#{}",
+        c.id
+    )
+}
+
+async fn headers(store: &Store) -> Vec<CheckpointHeader> {
+    store
+        .headers(&cluster(), &group(), at(1_000_000))
+        .await
+        .unwrap()
+}
+
+async fn ids(store: &Store) -> Vec<CheckpointId> {
+    headers(store).await.into_iter().map(|h| h.id).collect()
+}
+
+async fn put(store: &Store, c: &Checkpoint) {
+    assert_eq!(store.put_checkpoint(c, None).await.unwrap(), Put::Stored);
+}
+
+#[tokio::test]
+async fn a_checkpoint_comes_back_as_it_was() {
+    let table = Table::new().await;
+    let store = table.store();
+    let mut c = checkpoint(1, at(0));
+    c.anomalies.push(Anomaly::OffsetWentBackwards {
+        partition: TopicPartition::new("shipments", 1),
+        before: 44,
+        after: 43,
+    });
+    put(&store, &c).await;
+    let headers = headers(&store).await;
+    assert_eq!(
+        headers,
+        [CheckpointHeader {
+            id: c.id.clone(),
+            ended_at: at(0),
+            disowned_by: None,
+            anomalies: c.anomalies.clone(),
+            pinned: false,
+            expires_at: None,
+        }]
+    );
+    let back = store.checkpoint(&cluster(), &group(), &headers[0]).await;
+    assert_eq!(back.unwrap(), c);
+}
+
+#[tokio::test]
+async fn ten_thousand_partitions_are_one_item_whatever_is_said_of_them_beside() {
+    let table = Table::new().await;
+    let store = table.store();
+    let mut c = checkpoint(1, at(0));
+    c.partitions = partitions(10_000)
+        .zip(0_i64..)
+        .map(|(partition, n)| {
+            let committed = Some(commit(40_000 + n * 7919));
+            (
+                partition,
+                CheckpointPartition {
+                    committed,
+                    log: log(),
+                },
+            )
+        })
+        .collect();
+    c.anomalies = partitions(10_000)
+        .zip(0_i64..)
+        .map(|(partition, n)| Anomaly::LogTruncated {
+            partition,
+            high_before: n * 7919,
+            high_after: n * 17,
+        })
+        .collect();
+    put(&store, &c).await;
+    let items = table.items(PK).await;
+    let size = |name: &str| {
+        items[0]
+            .get(name)
+            .map_or(0, |v| v.as_b().unwrap().as_ref().len())
+    };
+    println!(
+        "10,000 partitions: body {} bytes, anomalies {}",
+        size("body"),
+        size("anomalies")
+    );
+    assert_eq!(items.len(), 1);
+    assert!(size("body") > 0);
+    let headers = headers(&store).await;
+    assert_eq!(headers[0].anomalies, c.anomalies);
+    let back = store.checkpoint(&cluster(), &group(), &headers[0]).await;
+    assert_eq!(back.unwrap(), c);
+}
+
+#[tokio::test]
+async fn a_checkpoint_that_does_not_fit_an_item_goes_into_chunks() {
+    let table = Table::new().await;
+    let store = table.store();
+    let c = heavy(1, at(0), 1_500_000);
+    put(&store, &c).await;
+    assert!(!table.items(PK).await[0].contains_key("body"));
+    // More than one page of them.
+    let chunks = table.items(&chunks_pk(&c)).await;
+    assert!(chunks.len() > 4, "{}", chunks.len());
+    let header = &headers(&store).await[0];
+    let back = store.checkpoint(&cluster(), &group(), header).await;
+    assert_eq!(back.unwrap(), c);
+
+    // One chunk less is not a smaller checkpoint.
+    table.delete(&chunks[2]).await;
+    let error = store.checkpoint(&cluster(), &group(), header).await;
+    let error = error.unwrap_err();
+    assert_eq!(
+        (error.operation, error.class),
+        ("checkpoint", ErrorClass::Internal)
+    );
+    assert!(error.source.to_string().contains("body_chunks"));
+}
+
+#[tokio::test]
+async fn without_its_header_a_checkpoint_is_invisible() {
+    let table = Table::new().await;
+    let store = table.store();
+    let (old, lost) = (checkpoint(1, at(0)), heavy(2, at(60), 700_000));
+    put(&store, &old).await;
+    put(&store, &lost).await;
+    // As a crash right before the header would leave it.
+    let items = table.items(PK).await;
+    assert_eq!(items.len(), 2);
+    table.delete(&items[1]).await;
+    assert!(table.items(&chunks_pk(&lost)).await.len() > 1);
+    assert_eq!(ids(&store).await, std::slice::from_ref(&old.id));
+
+    // The run comes again with a new id; the orphans stay out of its way.
+    let again = heavy(3, at(70), 700_000);
+    put(&store, &again).await;
+    assert_eq!(ids(&store).await, [again.id.clone(), old.id]);
+    let header = &headers(&store).await[0];
+    let back = store.checkpoint(&cluster(), &group(), header).await;
+    assert_eq!(back.unwrap(), again);
+}
+
+#[tokio::test]
+async fn a_damaged_body_is_an_error_and_not_a_checkpoint() {
+    let table = Table::new().await;
+    let store = table.store();
+    put(&store, &checkpoint(1, at(0))).await;
+    let mut item = table.items(PK).await.remove(0);
+    let mut body = item["body"].as_b().unwrap().as_ref().to_vec();
+    let last = body.len() - 1;
+    body[last] ^= 1;
+    item.insert("body".to_owned(), AttributeValue::B(Blob::new(body)));
+    table.put(item).await;
+    let header = &headers(&store).await[0];
+    let error = store
+        .checkpoint(&cluster(), &group(), header)
+        .await
+        .unwrap_err();
+    assert_eq!(error.class, ErrorClass::Internal);
+    assert_eq!(error.source.to_string(), "damaged: the hash differs");
+}
+
+#[tokio::test]
+async fn a_run_delivered_twenty_times_stores_one_checkpoint() {
+    let table = Table::new().await;
+    let store = table.store();
+    let outcomes = race(|n| {
+        let store = store.clone();
+        async move {
+            let c = checkpoint(n, at(i64::try_from(n).unwrap()));
+            store.put_checkpoint(&c, Some(at(-30))).await.unwrap()
+        }
+    })
+    .await;
+    let stored = outcomes.iter().filter(|put| **put == Put::Stored);
+    assert_eq!(stored.count(), 1);
+    assert_eq!(headers(&store).await.len(), 1);
+
+    // Hours later still.
+    let late = checkpoint(98, at(7200));
+    let outcome = store.put_checkpoint(&late, Some(at(-30))).await;
+    assert_eq!(outcome.unwrap(), Put::AlreadyRun);
+    // The next scheduled run is another one, and so is the same time for another group.
+    let next = checkpoint(99, at(3600));
+    let outcome = store.put_checkpoint(&next, Some(at(3570))).await;
+    assert_eq!(outcome.unwrap(), Put::Stored);
+    let mut other = checkpoint(99, at(0));
+    other.group = GroupId("other".to_owned());
+    let outcome = store.put_checkpoint(&other, Some(at(-30))).await;
+    assert_eq!(outcome.unwrap(), Put::Stored);
+    assert_eq!(headers(&store).await.len(), 2);
+
+    let markers = table
+        .items("RUN#5L6g3nShT-eMCtK--X86sw#shipment-sync")
+        .await;
+    assert_eq!(markers.len(), 2);
+    let ttl: i64 = markers[1]["ttl"].as_n().unwrap().parse().unwrap();
+    assert_eq!(ttl, (at(3600) + hours(48)).as_second());
+}
+
+#[tokio::test]
+async fn the_same_checkpoint_again_is_stored_and_another_one_under_its_id_is_a_conflict() {
+    let table = Table::new().await;
+    let store = table.store();
+    let mut c = checkpoint(1, at(0));
+    put(&store, &c).await;
+    put(&store, &c).await;
+    c.members.clear();
+    let error = store.put_checkpoint(&c, None).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Conflict);
+    assert_eq!(headers(&store).await.len(), 1);
+}
+
+#[tokio::test]
+async fn headers_come_newest_first_from_more_than_one_page() {
+    let table = Table::new().await;
+    let store = table.store();
+    // Not in the order of their times.
+    for n in [3, 0, 7, 1, 5, 2, 6, 4] {
+        put(&store, &heavy(n, at(i64::try_from(n).unwrap()), 200_000)).await;
+    }
+    let (first, more) = table.first_page(PK).await;
+    assert!(first < 8 && more, "{first} items on the first page");
+    let expected: Vec<_> = (0..8).rev().map(|n| checkpoint(n, at(0)).id).collect();
+    assert_eq!(ids(&store).await, expected);
+}
+
+#[tokio::test]
+async fn an_expired_checkpoint_is_invisible_though_it_is_still_there() {
+    let table = Table::new().await;
+    let store = table.store();
+    for n in 0..3 {
+        put(&store, &checkpoint(n, at(i64::try_from(n).unwrap()))).await;
+    }
+    let all = headers(&store).await;
+    let (cluster, group) = (cluster(), group());
+    store
+        .retire(&cluster, &group, &[&all[2]], at(500))
+        .await
+        .unwrap();
+    let seen = async |now| store.headers(&cluster, &group, at(now)).await.unwrap();
+    assert_eq!(seen(499).await.len(), 3);
+    assert_eq!(seen(499).await[2].expires_at, Some(at(500)));
+    assert_eq!(seen(500).await.len(), 2);
+    assert_eq!(table.items(PK).await.len(), 3);
+}
+
+#[tokio::test]
+async fn retiring_leaves_pinned_ones_and_earlier_expiries_and_takes_chunks_along_later() {
+    let table = Table::new().await;
+    let store = table.store();
+    let big = heavy(2, at(2), 700_000);
+    put(&store, &checkpoint(0, at(0))).await;
+    put(&store, &checkpoint(1, at(1))).await;
+    put(&store, &big).await;
+    let mut pinned = table.items(PK).await.remove(0);
+    pinned.insert("pinned".to_owned(), AttributeValue::Bool(true));
+    table.put(pinned).await;
+
+    let before = headers(&store).await;
+    let (cluster, group) = (cluster(), group());
+    let retire = async |seconds| {
+        let all: Vec<_> = before.iter().collect();
+        store
+            .retire(&cluster, &group, &all, at(seconds))
+            .await
+            .unwrap();
+    };
+    retire(2_000_000).await;
+    retire(3_000_000).await;
+    let after: Vec<_> = headers(&store).await;
+    let ends: Vec<_> = after.iter().map(|h| (h.pinned, h.expires_at)).collect();
+    let once = Some(at(2_000_000));
+    assert_eq!(ends, [(false, once), (false, once), (true, None)]);
+    for chunk in table.items(&chunks_pk(&big)).await {
+        let ttl: i64 = chunk["ttl"].as_n().unwrap().parse().unwrap();
+        assert!(ttl > at(2_000_000).as_second());
+    }
+    // One that is gone by now is not brought back as a stub.
+    let gone = table.items(PK).await.remove(1);
+    table.delete(&gone).await;
+    retire(4_000_000).await;
+    assert_eq!(table.items(PK).await.len(), 2);
+}
+
+#[tokio::test]
+async fn disowning_is_exclusive_of_the_source_and_inclusive_of_the_apply() {
+    let table = Table::new().await;
+    let store = table.store();
+    for n in 0..6 {
+        put(&store, &checkpoint(n, at(i64::try_from(n).unwrap() * 10))).await;
+    }
+    let (cluster, group) = (cluster(), group());
+    let disown = async |after, until, by: &PlanId| {
+        let marked = store
+            .disown(&cluster, &group, at(after), at(until), by)
+            .await;
+        marked.unwrap()
+    };
+    let (first, second) = (plan_id(1), plan_id(2));
+    assert_eq!(disown(10, 30, &first).await, 2);
+    assert_eq!(disown(10, 30, &first).await, 0);
+    // A later undo of more time leaves the first mark as it is.
+    assert_eq!(disown(0, 40, &second).await, 2);
+    // Nothing lies between a time and itself, or an earlier one.
+    assert_eq!(disown(50, 50, &second).await, 0);
+    assert_eq!(disown(50, 0, &second).await, 0);
+    let marks: Vec<_> = headers(&store)
+        .await
+        .into_iter()
+        .rev()
+        .map(|h| h.disowned_by)
+        .collect();
+    let [first, second] = [Some(first), Some(second)];
+    assert_eq!(
+        marks,
+        [None, second.clone(), first.clone(), first, second, None]
+    );
+}
+
+#[tokio::test]
+async fn twenty_plans_that_disown_the_same_time_mark_each_checkpoint_once() {
+    let table = Table::new().await;
+    let store = table.store();
+    for n in 0..3 {
+        put(&store, &checkpoint(n, at(i64::try_from(n).unwrap()))).await;
+    }
+    let marked = race(|n| {
+        let store = store.clone();
+        async move {
+            let by = plan_id(n);
+            store
+                .disown(&cluster(), &group(), at(-1), at(9), &by)
+                .await
+                .unwrap()
+        }
+    })
+    .await;
+    assert_eq!(marked.iter().sum::<usize>(), 3);
+    assert!(
+        headers(&store)
+            .await
+            .iter()
+            .all(|h| h.disowned_by.is_some())
+    );
+}
+
+#[tokio::test]
+async fn groups_and_clusters_do_not_see_each_other() {
+    let table = Table::new().await;
+    let store = table.store();
+    let names = [
+        ("c", "a#b"),
+        ("c#a", "b"),
+        ("c", "a%23b"),
+        ("c", "a"),
+        ("%", "#"),
+    ];
+    for (n, (cluster, group)) in names.into_iter().enumerate() {
+        let mut c = checkpoint(n, at(0));
+        c.cluster_id = ClusterId(cluster.to_owned());
+        c.group = GroupId(group.to_owned());
+        put(&store, &c).await;
+    }
+    let mut seen = BTreeSet::new();
+    for (n, (cluster, group)) in names.into_iter().enumerate() {
+        let (cluster, group) = (ClusterId(cluster.to_owned()), GroupId(group.to_owned()));
+        let headers = store.headers(&cluster, &group, at(1)).await.unwrap();
+        assert_eq!(headers.len(), 1);
+        assert_eq!(headers[0].id, checkpoint(n, at(0)).id);
+        let back = store
+            .checkpoint(&cluster, &group, &headers[0])
+            .await
+            .unwrap();
+        seen.insert((back.cluster_id.0, back.group.0));
+    }
+    assert_eq!(seen.len(), names.len());
+}
+
+#[tokio::test]
+async fn the_head_counts_failures_since_the_newest_success() {
+    let table = Table::new().await;
+    let store = table.store();
+    let (cluster, group) = (cluster(), group());
+    let note = async |seconds, result: Result<&CheckpointId, &str>| {
+        let noted = store
+            .note_checkpoint_run(&cluster, &group, at(seconds), result)
+            .await;
+        noted.unwrap();
+    };
+    let (one, two) = (checkpoint(1, at(0)).id, checkpoint(2, at(0)).id);
+    note(0, Err("no leader")).await;
+    note(10, Err("no leader")).await;
+    let head = |items: Vec<super::support::Item>| {
+        let head = items.into_iter().find(|item| sk(item) == "HEAD").unwrap();
+        let failures = head["consecutive_failures"].as_n().unwrap().clone();
+        (
+            failures,
+            head.get("last_id").map(|id| id.as_s().unwrap().clone()),
+        )
+    };
+    assert_eq!(head(table.items(PK).await), ("2".to_owned(), None));
+    note(30, Ok(&two)).await;
+    let good = ("0".to_owned(), Some(two.0.clone()));
+    assert_eq!(head(table.items(PK).await), good);
+    // An older run that ends late, well or not.
+    note(20, Ok(&one)).await;
+    note(25, Err("timed out")).await;
+    assert_eq!(head(table.items(PK).await), good);
+    note(40, Err("timed out")).await;
+    assert_eq!(head(table.items(PK).await), ("1".to_owned(), Some(two.0)));
+    // It is no checkpoint.
+    assert_eq!(ids(&store).await, []);
+}
+
+#[tokio::test]
+async fn the_last_recovery_never_goes_back() {
+    let table = Table::new().await;
+    let store = table.store();
+    let (cluster, group) = (cluster(), group());
+    let last = async || store.last_recovery_end(&cluster, &group).await.unwrap();
+    assert_eq!(last().await, None);
+    for (noted, expected) in [(20, 20), (10, 20), (30, 30)] {
+        store.note_moved(&cluster, &group, at(noted)).await.unwrap();
+        assert_eq!(last().await, Some(at(expected)));
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_is_not_reached_is_transient_and_one_that_is_not_there_is_not() {
+    // A port that nobody listens on: bound and let go.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let nowhere = Store::new(client(&format!("http://{address}")), "none".to_owned());
+    let error = nowhere.apply_switch().await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Transient);
+    assert_eq!(error.to_string(), "the table's apply_switch failed");
+
+    let table = Table::new().await;
+    let missing = table.beside("none");
+    let error = missing.apply_switch().await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Internal);
+    assert!(
+        error
+            .source
+            .to_string()
+            .starts_with("ResourceNotFoundException")
+    );
+}
+
+#[tokio::test]
+async fn the_switch_is_unset_until_somebody_sets_it() {
+    let table = Table::new().await;
+    let store = table.store();
+    assert_eq!(store.apply_switch().await.unwrap(), None);
+    for on in [false, true] {
+        store.set_apply_switch(on).await.unwrap();
+        assert_eq!(store.apply_switch().await.unwrap(), Some(on));
+    }
+}

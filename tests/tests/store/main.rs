@@ -1,0 +1,14 @@
+//! What the store promises, on the table of the local AWS.
+
+#[cfg(test)]
+mod approvals;
+#[cfg(test)]
+mod audits;
+#[cfg(test)]
+mod checkpoints;
+#[cfg(test)]
+mod plans;
+#[cfg(test)]
+mod recoveries;
+#[cfg(test)]
+mod support;
