@@ -102,7 +102,7 @@ apply_within_seconds = 90
 [[groups]]
 cluster = "main"
 pattern = "hasty-*"
-approve_within_seconds = 4
+approve_within_seconds = 8
 settle_seconds = 2
 
 # Approved in time, and too late a moment after.

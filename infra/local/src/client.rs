@@ -308,7 +308,7 @@ impl Client {
     /// # Errors
     /// If the broker refuses.
     pub async fn commit(&self, group: &str, commits: &[Commit]) -> Result<()> {
-        let consumer = self.simple_consumer(group)?;
+        let consumer = Arc::new(self.simple_consumer(group)?);
         let doing = format!("commit offsets of {group}");
         let mut list = TopicPartitionList::new();
         for commit in commits {
@@ -318,7 +318,20 @@ impl Client {
                 .doing(|| doing.clone())?;
             element.set_metadata(&commit.metadata);
         }
-        blocking(move || consumer.commit(&list, CommitMode::Sync).doing(|| doing)).await
+        until("a group's coordinator", CALL_LIMIT, async || {
+            let (consumer, list, doing) = (consumer.clone(), list.clone(), doing.clone());
+            match blocking(move || consumer.commit(&list, CommitMode::Sync).doing(|| doing)).await {
+                // A broker that is only just creating its topic of offsets.
+                Err(error)
+                    if is_code(&error, RDKafkaErrorCode::CoordinatorLoadInProgress)
+                        || is_code(&error, RDKafkaErrorCode::NotCoordinator) =>
+                {
+                    Ok(None)
+                }
+                done => done.map(Some),
+            }
+        })
+        .await
     }
 
     /// The committed offsets of a group in the partitions `0..partitions` of a topic; `None` where

@@ -4,3 +4,6 @@ mod approval;
 mod asked;
 mod browser;
 mod incident;
+mod secrecy;
+mod secrets;
+mod telling;
