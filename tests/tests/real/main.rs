@@ -1,5 +1,10 @@
 //! Everything that needs real parts: Apache Kafka itself, the real state machine, a real browser.
 
+mod aborts;
+mod apply_faults;
 mod approval;
 mod asked;
+mod bench;
+mod history;
 mod incident;
+mod processes;
