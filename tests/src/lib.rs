@@ -105,6 +105,14 @@ pattern = "hasty-*"
 approve_within_seconds = 4
 settle_seconds = 2
 
+# Forgets soon.
+[[groups]]
+cluster = "main"
+pattern = "keeping-*"
+keep_checkpoints = 2
+min_history_seconds = 4
+settle_seconds = 2
+
 # Approved in time, and too late a moment after.
 [[groups]]
 cluster = "main"
@@ -181,7 +189,7 @@ impl World {
         format!("{base}-{}", self.name)
     }
 
-    /// A group of this test's own; `policy` is `test`, `waiting`, `hasty` or `brief`.
+    /// A group of this test's own; `policy` is `test`, `waiting`, `hasty`, `brief` or `keeping`.
     #[must_use]
     pub fn group(&self, policy: &str) -> String {
         format!("{policy}-{}", self.name)

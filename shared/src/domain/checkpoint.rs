@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::group::{GroupObservation, GroupState, GroupType};
@@ -335,13 +335,11 @@ pub fn retire(
         .filter(|(index, _)| {
             // The newer ones have to reach back far enough without this one.
             let newer = headers.get(..*index).unwrap_or_default();
-            let span = match (newer.first(), newer.last()) {
-                (Some(newest), Some(oldest)) => {
-                    newest.ended_at.as_second() - oldest.ended_at.as_second()
-                }
-                _ => return false,
+            let (Some(newest), Some(oldest)) = (newer.first(), newer.last()) else {
+                return false;
             };
-            span >= min_span_seconds
+            newest.ended_at.duration_since(oldest.ended_at)
+                >= SignedDuration::from_secs(min_span_seconds)
         })
         .map(|(_, header)| header)
         .collect()
@@ -516,6 +514,13 @@ mod tests {
         // The newest four span three hours; asked for four, only the oldest may go.
         assert_eq!(named(4, 4 * hour), vec![0]);
         assert_eq!(named(4, 5 * hour), Vec::<i64>::new());
+        // Not even for a moment less than asked for.
+        let mut headers = headers.clone();
+        headers[0].ended_at -= SignedDuration::from_millis(1);
+        assert_eq!(
+            retire(&headers, 4, 4 * hour),
+            Vec::<&CheckpointHeader>::new()
+        );
         // Keeping none would leave nothing to go back to.
         assert_eq!(named(0, 0), vec![4, 3, 2, 1, 0]);
     }
