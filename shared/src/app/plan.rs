@@ -9,7 +9,7 @@ use super::{observe_stable, plan_id};
 use crate::config::{Config, ResolvedGroup};
 use crate::domain::checkpoint::{Checkpoint, CheckpointHeader};
 use crate::domain::offset::{ClusterId, CommittedOffset, Fault, TopicPartition};
-use crate::domain::plan::{Plan, PlanId, PlanRecord, PlanResult, check_plan};
+use crate::domain::plan::{Disowns, Plan, PlanId, PlanRecord, PlanResult, Source, check_plan};
 use crate::domain::planner::{Planned, Planning, Targets, plan, seconds};
 use crate::domain::recovery::{Claim, Outcome, Recovery};
 use crate::domain::refusal::Refusal;
@@ -142,7 +142,13 @@ where
     let reader = connect(&request.cluster).await?;
     let cluster_id = reader.cluster_id().await?;
     let found = find(store, &cluster_id, request, now).await?;
-    let seen = observe_stable(&reader, &request.group, &found.partitions()).await?;
+    let mut seen = observe_stable(&reader, &request.group, &found.partitions()).await?;
+    if let Ok(description) = &mut seen.description
+        && !resolved.cluster.has_one_principal()
+    {
+        // The brokers spoke of the reading principal, and another one will apply.
+        description.may_alter = None;
+    }
     let found = match found {
         // Only now is it known which partitions to ask about.
         Found::At { at, .. } => {
@@ -162,6 +168,11 @@ where
         seen: &seen,
         targets: found.targets(),
     });
+    if let Planned::Ready(plan) = &mut planned
+        && plan.disowns.is_none()
+    {
+        plan.disowns = undone_since(store, plan).await?;
+    }
     if let Some(live) = claim(
         store,
         execution,
@@ -192,6 +203,30 @@ where
         Planned::NothingToDo(left_alone) => PlanResult::NothingToDo(left_alone),
         Planned::Refused(refusals) => PlanResult::Refused(refusals),
     })
+}
+
+/// What a plan that goes back without a source checkpoint undoes: everything after the newest checkpoint that its
+/// targets do not lie before.
+async fn undone_since(store: &Store, plan: &Plan) -> Result<Option<Disowns>, Error> {
+    if matches!(plan.source, Source::Undo { .. }) || plan.skipped() > 0 {
+        return Ok(None);
+    }
+    let headers = store
+        .headers(&plan.cluster_id, &plan.group, plan.created_at)
+        .await?;
+    for header in headers.iter().filter(|header| header.disowned_by.is_none()) {
+        let checkpoint = store
+            .checkpoint(&plan.cluster_id, &plan.group, header)
+            .await?;
+        if !checkpoint.is_beyond(&plan.moves) {
+            let after = checkpoint.ended_at;
+            return Ok(Some(Disowns { after }));
+        }
+    }
+    let oldest = headers
+        .last()
+        .map(|oldest| oldest.ended_at - SignedDuration::from_nanos(1));
+    Ok(oldest.map(|after| Disowns { after }))
 }
 
 /// Claims the group for a plan that is to be executed; for anything else, only looks whether somebody holds it.

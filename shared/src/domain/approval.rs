@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::group::{Activity, GroupObservation};
-use super::offset::{CommittedOffset, Fault, GroupId, TopicPartition};
+use super::offset::{CommittedOffset, Fault, GroupId, TopicPartition, distance};
 use super::plan::{PartitionMove, Plan, PlanDigest, PlanId, check_plan};
 use super::planner::{members_seen, seconds};
 use super::recovery::{Claim, PreImage, Recovery};
@@ -331,25 +331,36 @@ fn permission(plan: &Plan, evidence: &Evidence<'_>) -> Vec<Refusal> {
     if recovery.fence != 0 || recovery.closed_at.is_some() {
         refusals.push(Refusal::Fenced);
     }
-    let holds = |claim: &&Claim| {
-        claim.execution == evidence.execution
-            && claim.plan == plan.id
-            && evidence.now < claim.expires_at
-    };
-    if recovery.execution != evidence.execution || evidence.claim.filter(holds).is_none() {
-        refusals.push(Refusal::ClaimLost {
-            holder: evidence
-                .claim
-                .map_or("nobody".to_owned(), |claim| claim.execution.clone()),
-        });
-    }
+    refusals.extend(other_holder(plan, evidence).map(|holder| Refusal::ClaimLost { holder }));
     refusals
+}
+
+/// Who holds the group, if it is not this execution with this plan.
+fn other_holder(plan: &Plan, evidence: &Evidence<'_>) -> Option<String> {
+    let recovery = evidence.recovery;
+    let held_by = |execution: &str, of: &PlanId| {
+        (execution != evidence.execution || *of != plan.id)
+            .then(|| format!("{execution} with plan {of}"))
+    };
+    let Some(claim) = evidence.claim else {
+        return Some("nobody".to_owned());
+    };
+    if evidence.now >= claim.expires_at {
+        return Some(format!("nobody since {}", claim.expires_at));
+    }
+    held_by(&claim.execution, &claim.plan).or_else(|| held_by(&recovery.execution, &recovery.plan))
 }
 
 /// Whether the world is still the one that the plan was made for.
 fn staleness(plan: &Plan, evidence: &Evidence<'_>) -> Vec<Refusal> {
     let seen = evidence.seen;
     let mut refusals = Vec::new();
+    if seen.group != plan.group {
+        refusals.push(Refusal::EvidenceIncomplete {
+            at: String::new(),
+            fault: Fault::another_group(),
+        });
+    }
     if seen.cluster_id != plan.cluster_id {
         refusals.push(Refusal::ClusterMismatch {
             required: plan.cluster_id.0.clone(),
@@ -367,8 +378,8 @@ fn staleness(plan: &Plan, evidence: &Evidence<'_>) -> Vec<Refusal> {
             state: state.to_string(),
             members: members_seen(&members),
         }),
-        // Brought back from nothing: it is absent on purpose, as long as it has no offsets.
-        Activity::Unproven { .. } if plan.creates_group() && !seen.has_commits() => {}
+        // Brought back from nothing: it is absent on purpose.
+        Activity::Unproven { .. } if plan.creates_group() && seen.looks_absent() => {}
         Activity::Unproven { seen } => refusals.push(Refusal::GroupStateUnproven { seen }),
     }
     let topics: BTreeMap<_, _> = plan
@@ -398,9 +409,6 @@ fn still_to_do(
     evidence: &Evidence<'_>,
     m: &PartitionMove,
 ) -> Result<(Option<CommittedOffset>, bool), Refusal> {
-    let missing = Fault::Failed {
-        code: "MISSING_FROM_ANSWER".to_owned(),
-    };
     let unread = |fault: &Fault| match fault {
         Fault::Unstable => Refusal::UnstableOffsets {
             partition: m.partition.clone(),
@@ -414,7 +422,7 @@ fn still_to_do(
         .seen
         .partitions
         .get(&m.partition)
-        .ok_or_else(|| unread(&missing))?;
+        .ok_or_else(|| unread(&Fault::missing()))?;
     let now = reading.committed.as_ref().map_err(unread)?;
     let log = reading.log.as_ref().map_err(unread)?;
     if let Some(to) = &m.to
@@ -439,25 +447,31 @@ fn still_to_do(
     };
     if let Some(before) = evidence.pre_image {
         return match before.0.get(&m.partition) {
-            _ if *now == m.to => Ok((now.clone(), false)),
+            Some(_) if *now == m.to => Ok((now.clone(), false)),
             Some(before) if before == now => Ok((now.clone(), true)),
             Some(_) | None => Err(moved),
         };
     }
-    let within = match (&m.from, now) {
-        (None, None) => true,
-        (Some(from), Some(now)) => {
-            from == now
-                || (now.offset > from.offset
-                    && now.offset.abs_diff(from.offset) <= plan.drift_limit)
-        }
-        (Some(_), None) | (None, Some(_)) => false,
-    };
-    if within {
+    if *now == m.from || has_gone_on(plan, m, now.as_ref()) {
         Ok((now.clone(), true))
     } else {
         Err(moved)
     }
+}
+
+/// Whether a commit is where a group that had yet to be stopped may have come to since the plan was made.
+fn has_gone_on(plan: &Plan, m: &PartitionMove, now: Option<&CommittedOffset>) -> bool {
+    let (true, Some(from), Some(now)) = (plan.waits_for_empty, &m.from, now) else {
+        return false;
+    };
+    // Its last commit may repeat the offset with another epoch or metadata.
+    let drifted =
+        now.offset >= from.offset && distance(from.offset, now.offset) <= plan.drift_limit;
+    // A plan that passes records over must not bring back a group that has passed its target by itself.
+    let passed =
+        m.to.as_ref()
+            .is_some_and(|to| to.offset > from.offset && now.offset > to.offset);
+    drifted && !passed
 }
 
 /// The topics of a plan, each once.
@@ -468,3 +482,6 @@ pub fn topics(plan: &Plan) -> BTreeSet<&str> {
         .map(|m| m.partition.topic.as_str())
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

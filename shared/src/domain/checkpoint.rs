@@ -10,6 +10,7 @@ use super::group::{GroupObservation, GroupState, GroupType};
 use super::offset::{
     ClusterId, CommittedOffset, Fault, GroupId, TopicId, TopicPartition, Watermarks,
 };
+use super::plan::PartitionMove;
 
 /// A checkpoint's id: a ULID, unique for ever.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -178,23 +179,42 @@ pub fn checkpoint(
         .filter(|(_, topic)| matches!(topic, Err(Fault::TopicGone)))
         .map(|(name, _)| name.clone())
         .collect();
-    let unknown: Vec<_> = seen
+    let undescribed = seen
+        .partitions
+        .keys()
+        .map(|partition| &partition.topic)
+        .filter(|topic| !seen.topics.contains_key(*topic))
+        .map(|topic| (topic.clone(), Fault::missing()));
+    let unknown: BTreeMap<_, _> = seen
         .topics
         .iter()
         .filter(|(name, _)| !gone_topics.contains(*name))
         .filter_map(|(name, topic)| Some((name.clone(), topic.as_ref().err()?.clone())))
+        .chain(undescribed)
         .collect();
-    let here = |partition: &TopicPartition| !gone_topics.contains(&partition.topic);
-    let faults: Vec<_> = seen
+    let here = |partition: &TopicPartition| {
+        !gone_topics.contains(&partition.topic) && !is_cut_off(seen, partition)
+    };
+    let left_out = previous
+        .iter()
+        .flat_map(|previous| previous.partitions.keys())
+        .filter(|partition| !seen.partitions.contains_key(*partition))
+        .map(|partition| (partition.clone(), Fault::missing()));
+    let faults: BTreeMap<_, _> = seen
         .faults()
-        .filter(|(partition, _)| here(partition))
         .map(|(partition, fault)| (partition.clone(), fault.clone()))
+        .chain(left_out)
+        .filter(|(partition, _)| here(partition))
         .collect();
     if !faults.is_empty() {
-        return Err(NotACheckpoint::Incomplete { faults });
+        return Err(NotACheckpoint::Incomplete {
+            faults: faults.into_iter().collect(),
+        });
     }
     if !unknown.is_empty() {
-        return Err(NotACheckpoint::TopicsUnknown { faults: unknown });
+        return Err(NotACheckpoint::TopicsUnknown {
+            faults: unknown.into_iter().collect(),
+        });
     }
 
     let partitions: BTreeMap<_, _> = seen
@@ -245,6 +265,17 @@ pub fn checkpoint(
     this.anomalies =
         previous.map_or_else(Vec::new, |previous| anomalies(previous, &this, moved_by_us));
     Ok(this)
+}
+
+/// Whether a partition is confirmed gone although its topic is there: the topic was created again with fewer
+/// partitions. Kafka never takes partitions away otherwise.
+fn is_cut_off(seen: &GroupObservation, partition: &TopicPartition) -> bool {
+    let beyond = matches!(
+        seen.topics.get(&partition.topic),
+        Some(Ok(topic)) if partition.partition >= topic.partitions
+    );
+    let reading = seen.partitions.get(partition);
+    beyond && reading.is_none_or(|reading| reading.log == Err(Fault::TopicGone))
 }
 
 /// What happened between two checkpoints of one group beyond the ordinary.
@@ -303,6 +334,18 @@ impl Checkpoint {
         self.topics.get(topic)?.id
     }
 
+    /// Whether any of `moves` goes back to before this checkpoint, so that applying them undoes it.
+    #[must_use]
+    pub fn is_beyond(&self, moves: &[PartitionMove]) -> bool {
+        moves.iter().any(|m| {
+            let here = self.same_log(&m.partition, m.topic_id);
+            match (here.and_then(|body| body.committed.as_ref()), &m.to) {
+                (Some(committed), Some(to)) => committed.offset > to.offset,
+                _ => false,
+            }
+        })
+    }
+
     /// The checkpointed partition, unless its topic is known to be another log now.
     fn same_log(
         &self,
@@ -316,39 +359,42 @@ impl Checkpoint {
     }
 }
 
-/// Which older checkpoints may expire now that `newest` newer good ones exist.
+/// Which older checkpoints may expire now that enough newer good ones exist.
 ///
 /// `headers` are all good checkpoints of the group, newest first. Nothing expires unless `keep` newer good ones exist
 /// that together span at least `min_span_seconds`: a schedule that stopped, a run of failures or a schedule set to
-/// every minute by mistake cannot push history out. Pinned ones and ones that already have an expiry are not named.
+/// every minute by mistake cannot push history out. Nor can a time that a rewind undid: what lies in it is not gone
+/// back to, so it does not count as newer. Pinned ones and ones that already have an expiry are not named.
 #[must_use]
 pub fn retire(
     headers: &[CheckpointHeader],
     keep: usize,
     min_span_seconds: i64,
 ) -> Vec<&CheckpointHeader> {
-    headers
-        .iter()
-        .enumerate()
-        .skip(keep.max(1))
-        .filter(|(_, header)| !header.pinned && header.expires_at.is_none())
-        .filter(|(index, _)| {
-            // The newer ones have to reach back far enough without this one.
-            let newer = headers.get(..*index).unwrap_or_default();
-            let (Some(newest), Some(oldest)) = (newer.first(), newer.last()) else {
-                return false;
-            };
-            newest.ended_at.duration_since(oldest.ended_at)
-                >= SignedDuration::from_secs(min_span_seconds)
-        })
-        .map(|(_, header)| header)
-        .collect()
+    let mut newer_and_good: Vec<Timestamp> = Vec::new();
+    let mut retired = Vec::new();
+    for header in headers {
+        let span = match (newer_and_good.first(), newer_and_good.last()) {
+            (Some(newest), Some(oldest)) => newest.duration_since(*oldest),
+            _ => SignedDuration::ZERO,
+        };
+        let enough = newer_and_good.len() >= keep.max(1)
+            && span >= SignedDuration::from_secs(min_span_seconds);
+        if enough && !header.pinned && header.expires_at.is_none() {
+            retired.push(header);
+        }
+        if header.disowned_by.is_none() {
+            newer_and_good.push(header.ended_at);
+        }
+    }
+    retired
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::domain::group::{GroupDescription, PartitionReading, TopicDescription};
+    use crate::domain::plan::PlanId;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).unwrap()
@@ -453,6 +499,82 @@ mod tests {
     }
 
     #[test]
+    fn a_topic_that_the_reading_left_out_fails_it() {
+        let mut reading = seen(&[(0, Ok(Some(1)))], 5);
+        reading.topics.clear();
+        assert_eq!(
+            checkpoint(id(), &reading, None, false),
+            Err(NotACheckpoint::TopicsUnknown {
+                faults: vec![("t".into(), Fault::missing())]
+            })
+        );
+    }
+
+    /// An answer to "all" leaves out what the principal may not see, without an error.
+    #[test]
+    fn a_partition_that_was_there_before_may_not_be_missing_without_a_word() {
+        let before = checkpoint(
+            id(),
+            &seen(&[(0, Ok(Some(1))), (1, Ok(Some(1)))], 5),
+            None,
+            false,
+        )
+        .unwrap();
+        let mut reading = seen(&[(0, Ok(Some(1)))], 5);
+        let missing = NotACheckpoint::Incomplete {
+            faults: vec![(TopicPartition::new("t", 1), Fault::missing())],
+        };
+        assert_eq!(
+            checkpoint(id(), &reading, Some(&before), false),
+            Err(missing)
+        );
+        reading.topics.insert("t".into(), Err(Fault::TopicGone));
+        reading.partitions.clear();
+        reading.topics.insert(
+            "u".into(),
+            Ok(TopicDescription {
+                id: None,
+                partitions: 1,
+            }),
+        );
+        let other = seen(&[(0, Ok(Some(1)))], 5)
+            .partitions
+            .remove(&TopicPartition::new("t", 0))
+            .unwrap();
+        reading
+            .partitions
+            .insert(TopicPartition::new("u", 0), other);
+        let made = checkpoint(id(), &reading, Some(&before), false).unwrap();
+        assert_eq!(made.gone_topics, ["t".to_owned()].into());
+    }
+
+    /// Otherwise the group could never be checkpointed again.
+    #[test]
+    fn partitions_that_a_recreated_topic_does_not_have_any_more_are_gone() {
+        let before = checkpoint(id(), &seen(&[(3, Ok(Some(1)))], 5), None, false).unwrap();
+        let mut reading = seen(&[(0, Ok(Some(1)))], 5);
+        let made = checkpoint(id(), &reading, Some(&before), false).unwrap();
+        assert_eq!(made.partitions.len(), 1, "it was not asked for");
+        let gone = PartitionReading {
+            committed: Ok(Some(CommittedOffset::bare(1))),
+            log: Err(Fault::TopicGone),
+        };
+        reading
+            .partitions
+            .insert(TopicPartition::new("t", 3), gone.clone());
+        let made = checkpoint(id(), &reading, Some(&before), false).unwrap();
+        assert_eq!(made.partitions.len(), 1, "the broker does not know it");
+        // A partition that the topic has, and that the broker does not know, is a contradiction.
+        reading.partitions.insert(TopicPartition::new("t", 2), gone);
+        assert_eq!(
+            checkpoint(id(), &reading, Some(&before), false),
+            Err(NotACheckpoint::Incomplete {
+                faults: vec![(TopicPartition::new("t", 2), Fault::TopicGone)]
+            })
+        );
+    }
+
+    #[test]
     fn going_back_and_truncation_are_noted_against_the_checkpoint_before() {
         let before = checkpoint(id(), &seen(&[(0, Ok(Some(4)))], 10), None, false).unwrap();
         let reading = seen(&[(0, Ok(Some(2)))], 8);
@@ -523,6 +645,23 @@ mod tests {
         );
         // Keeping none would leave nothing to go back to.
         assert_eq!(named(0, 0), vec![4, 3, 2, 1, 0]);
+    }
+
+    /// Rewound by a week: the week's checkpoints are no use, so they must not push out the one that was gone back to.
+    #[test]
+    fn what_a_rewind_disowned_does_not_count_as_newer() {
+        let mut headers: Vec<_> = (0..6).rev().map(header).collect();
+        for header in &mut headers[1..4] {
+            header.disowned_by = Some(PlanId("plan-1".into()));
+        }
+        let named = |keep| -> Vec<_> {
+            let named = retire(&headers, keep, 0).into_iter();
+            named.map(|h| h.ended_at.as_second()).collect()
+        };
+        // Good ones are 5, 1 and 0.
+        assert_eq!(named(1), vec![4, 3, 2, 1, 0]);
+        assert_eq!(named(2), vec![0]);
+        assert_eq!(named(3), Vec::<i64>::new());
     }
 
     #[test]

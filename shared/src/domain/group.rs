@@ -188,12 +188,23 @@ impl GroupObservation {
             .as_ref()
     }
 
-    /// Whether any partition has a committed offset.
+    /// Whether it is proven that the group has no committed offset at all: every partition was read, and none has one.
     #[must_use]
-    pub fn has_commits(&self) -> bool {
+    pub fn has_no_commits(&self) -> bool {
         self.partitions
             .values()
-            .any(|reading| matches!(reading.committed, Ok(Some(_))))
+            .all(|reading| matches!(reading.committed, Ok(None)))
+    }
+
+    /// Whether the group is absent as far as a consumer can see: Dead, no members and, proven, no commits.
+    ///
+    /// A live share group looks the same. That is no danger: the broker takes no commit for one.
+    #[must_use]
+    pub fn looks_absent(&self) -> bool {
+        let dead = self.description.as_ref().is_ok_and(|description| {
+            description.state == GroupState::Dead && description.members.is_empty()
+        });
+        dead && self.has_no_commits()
     }
 
     /// Every partition whose reading holds no value, with the reason.

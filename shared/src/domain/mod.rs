@@ -12,3 +12,10 @@ pub mod recovery;
 pub mod refusal;
 pub mod report;
 pub mod request;
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod wording;

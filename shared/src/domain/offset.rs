@@ -146,6 +146,24 @@ pub enum Fault {
     },
 }
 
+impl Fault {
+    /// Of something that was asked for and that the answer left out.
+    #[must_use]
+    pub fn missing() -> Self {
+        Self::Failed {
+            code: "MISSING_FROM_ANSWER".to_owned(),
+        }
+    }
+
+    /// Of an answer that is about another group than the one that was asked for.
+    #[must_use]
+    pub fn another_group() -> Self {
+        Self::Failed {
+            code: "ANOTHER_GROUP_ANSWERED".to_owned(),
+        }
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

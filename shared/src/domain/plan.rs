@@ -92,18 +92,20 @@ impl PartitionMove {
     #[must_use]
     pub fn replayed(&self) -> u64 {
         match (&self.from, &self.to) {
-            (Some(from), Some(to)) => distance(to.offset, from.offset),
+            // A position beyond the log's end never read what lies in between.
+            (Some(from), Some(to)) => distance(to.offset, from.offset.min(self.log.high)),
             // Brought back from nothing: all up to the end is read (again).
             (None, Some(to)) => self.log.lag(to.offset),
             (_, None) => 0,
         }
     }
 
-    /// At most how many records will be passed over unread.
+    /// At most how many records will be passed over unread. What retention has deleted cannot be read, so it cannot be
+    /// passed over either.
     #[must_use]
     pub fn skipped(&self) -> u64 {
         match (&self.from, &self.to) {
-            (Some(from), Some(to)) => distance(from.offset, to.offset),
+            (Some(from), Some(to)) => distance(from.offset.max(self.log.log_start), to.offset),
             _ => 0,
         }
     }
@@ -122,6 +124,8 @@ pub enum LeftAlone {
     NoCommitInSource,
     /// The group has no commit there to shift or to compare with.
     NoCommit,
+    /// The plan that is undone did not move it.
+    NotMovedThen,
 }
 
 impl fmt::Display for LeftAlone {
@@ -132,6 +136,7 @@ impl fmt::Display for LeftAlone {
             Self::NotInSource => "not in the source: added later, or not read by the group then",
             Self::NoCommitInSource => "had no commit in the source",
             Self::NoCommit => "has no commit",
+            Self::NotMovedThen => "not moved by the plan that is undone",
         })
     }
 }
@@ -168,7 +173,12 @@ pub enum Warning {
         /// In how many partitions.
         partitions: usize,
     },
-    /// A topic's id is unknown, so that a recreated topic could not be told from the old one.
+    /// Commits are removed, since there were none before the plan that is undone.
+    Removes {
+        /// In how many partitions.
+        partitions: usize,
+    },
+    /// A topic's id is unknown now or in the source, so that a recreated topic could not be told from the old one.
     TopicIdUnknown {
         /// The topic.
         topic: String,
@@ -218,11 +228,16 @@ impl fmt::Display for Warning {
             }
             Self::MetadataDropped { partitions } => write!(
                 f,
-                "the commit metadata of {partitions} partitions is emptied: it belongs to another offset"
+                "partitions whose commit metadata will be empty: {partitions} (what there is belongs to another position)"
+            ),
+            Self::Removes { partitions } => write!(
+                f,
+                "partitions whose commits are removed: {partitions} \
+                 (their consumers will start where auto.offset.reset says)"
             ),
             Self::TopicIdUnknown { topic } => write!(
                 f,
-                "the id of topic {topic} is unknown, so a recreated topic could not be noticed"
+                "the id of topic {topic} is unknown now or in the source, so a recreated topic could not be noticed"
             ),
             Self::MayAlterUnknown => {
                 f.write_str("whether the applying principal may commit for this group is unknown")
@@ -232,9 +247,14 @@ impl fmt::Display for Warning {
                 drift_limit,
             } => write!(
                 f,
-                "the group is active ({} members): stop its consumers after approving; \
+                "the group is active ({} {}): stop its consumers after approving; \
                  until then its commits may go forward by at most {drift_limit} a partition",
-                members.len()
+                members.len(),
+                if members.len() == 1 {
+                    "member"
+                } else {
+                    "members"
+                }
             ),
             Self::AssignOnly => f.write_str(
                 "the group has no group protocol: consumers that assign themselves are invisible",
@@ -312,13 +332,13 @@ impl Plan {
     /// At most how many records will be read again, in all.
     #[must_use]
     pub fn replayed(&self) -> u64 {
-        self.moves.iter().map(PartitionMove::replayed).sum()
+        total(self.moves.iter().map(PartitionMove::replayed))
     }
 
     /// At most how many records will be passed over unread, in all.
     #[must_use]
     pub fn skipped(&self) -> u64 {
-        self.moves.iter().map(PartitionMove::skipped).sum()
+        total(self.moves.iter().map(PartitionMove::skipped))
     }
 
     /// Whether applying creates the group: no partition has a commit, and it is gone.
@@ -386,9 +406,10 @@ impl Plan {
         }
         for (partition, why) in &self.left_alone {
             csv.push_str(&format!(
-                "{},{},left alone: {why}\n",
+                "{},{},{}\n",
                 text(&partition.topic),
-                partition.partition
+                partition.partition,
+                text(&format!("left alone: {why}"))
             ));
         }
         csv
@@ -439,6 +460,11 @@ pub struct PlanRecord {
     pub result: PlanResult,
 }
 
+/// A sum of counts that a broken reading cannot make overflow.
+pub(super) fn total(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
+}
+
 /// `offset,epoch,metadata` with empty fields for what is absent.
 fn triple(committed: Option<&CommittedOffset>) -> String {
     committed.map_or_else(
@@ -462,42 +488,89 @@ pub fn check_plan(plan: &Plan) -> Vec<String> {
     if plan.moves.is_empty() {
         wrong.push("it moves nothing".to_owned());
     }
-    let mut seen = BTreeSet::new();
-    for m in &plan.moves {
-        let at = &m.partition;
-        if !seen.insert(at) {
-            wrong.push(format!("{at} is moved twice"));
-        }
-        if m.from == m.to {
-            wrong.push(format!("{at} is moved to where it is"));
-        }
-        match &m.to {
-            Some(to) if to.offset < m.log.log_start || to.offset > m.log.high => {
-                wrong.push(format!(
-                    "the target {} of {at} is outside its log, {} to {}",
-                    to.offset, m.log.log_start, m.log.high
-                ))
-            }
-            None if !matches!(plan.source, Source::Undo { .. }) => {
-                wrong.push(format!(
-                    "the commit of {at} is removed, but this is no undo"
-                ));
-            }
-            _ => {}
-        }
+    let in_order = |a: &TopicPartition, b: &TopicPartition| a < b;
+    if !plan
+        .moves
+        .is_sorted_by(|a, b| in_order(&a.partition, &b.partition))
+    {
+        wrong.push("its moves are not in order, or one is there twice".to_owned());
     }
+    if !plan.left_alone.is_sorted_by(|a, b| in_order(&a.0, &b.0)) {
+        wrong.push("what it leaves alone is not in order, or one is there twice".to_owned());
+    }
+    let moved: BTreeSet<_> = plan.moves.iter().map(|m| &m.partition).collect();
     for (partition, _) in &plan.left_alone {
-        if seen.contains(partition) {
+        if moved.contains(partition) {
             wrong.push(format!("{partition} is both moved and left alone"));
         }
     }
-    if plan.moves.iter().map(|m| &m.partition).collect::<Vec<_>>()
-        != seen.iter().copied().collect::<Vec<_>>()
-    {
-        wrong.push("its moves are not in order".to_owned());
+    for m in &plan.moves {
+        let at = &m.partition;
+        wrong.extend(
+            check_move(plan, m)
+                .into_iter()
+                .map(|fault| format!("{at} {fault}")),
+        );
     }
     if plan.approve_by <= plan.created_at {
         wrong.push("it expires before it can be approved".to_owned());
+    }
+    if plan.apply_within_seconds == 0 {
+        wrong.push("it expires before it can be applied".to_owned());
+    }
+    if !plan.waits_for_empty {
+        if plan.drift_limit != 0 {
+            wrong.push("offsets may move although it waits for nobody to stop".to_owned());
+        }
+        if plan.state != GroupState::Empty && !plan.creates_group() {
+            let state = plan.state;
+            wrong.push(format!("the group is {state}, but it does not wait for it"));
+        }
+    }
+    if plan.creates_group() && plan.moves.iter().any(|m| m.from.is_some()) {
+        wrong.push("it creates a group that has commits".to_owned());
+    }
+    if plan
+        .disowns
+        .is_some_and(|disowns| disowns.after > plan.created_at)
+    {
+        wrong.push("it disowns a time that is yet to come".to_owned());
+    }
+    wrong
+}
+
+fn check_move(plan: &Plan, m: &PartitionMove) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if m.from == m.to {
+        wrong.push("is moved to where it is".to_owned());
+    }
+    let Some(to) = &m.to else {
+        if !matches!(plan.source, Source::Undo { .. }) {
+            wrong.push("loses its commit, but this is no undo".to_owned());
+        }
+        return wrong;
+    };
+    if to.offset < m.log.log_start || to.offset > m.log.high {
+        let (target, start, high) = (to.offset, m.log.log_start, m.log.high);
+        wrong.push(format!(
+            "has its target {target} outside its log, {start} to {high}"
+        ));
+    }
+    if m.lost > 0 && to.offset != m.log.log_start {
+        wrong.push("loses records although it does not begin at the log start".to_owned());
+    }
+    let remembered = matches!(plan.source, Source::Checkpoint { .. } | Source::Undo { .. });
+    let bare = to.leader_epoch.is_none() && to.metadata.is_empty();
+    if !bare && (!remembered || m.lost > 0) {
+        wrong
+            .push("gets an epoch or metadata that were never committed with its target".to_owned());
+    }
+    if let Some(epoch) = to.leader_epoch
+        && m.log.leader_epoch.is_none_or(|current| epoch > current)
+    {
+        wrong.push(format!(
+            "gets the leader epoch {epoch}, which its log has not reached"
+        ));
     }
     wrong
 }

@@ -6,8 +6,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::checkpoint::{Anomaly, Checkpoint, CheckpointHeader, truncations};
 use super::group::{Activity, GroupDescription, GroupObservation, GroupState, Member};
-use super::offset::{ClusterId, CommittedOffset, Fault, TopicPartition, Watermarks, distance};
-use super::plan::{Disowns, LeftAlone, PartitionMove, Plan, PlanId, Source, Warning};
+use super::offset::{
+    ClusterId, CommittedOffset, Fault, TopicId, TopicPartition, Watermarks, distance,
+};
+use super::plan::{Disowns, LeftAlone, PartitionMove, Plan, PlanId, Source, Warning, total};
 use super::policy::GroupPolicy;
 use super::refusal::{MemberSeen, Refusal};
 use super::request::{RewindRequest, Selection};
@@ -95,10 +97,20 @@ enum Wanted {
     Refuse(Refusal),
 }
 
-#[derive(PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Together {
     Yes,
     No,
+}
+
+/// What becomes of one partition.
+enum Becomes {
+    Moved {
+        m: PartitionMove,
+        drops_metadata: bool,
+    },
+    LeftAlone(LeftAlone),
+    Refused(Refusal),
 }
 
 /// Makes the plan.
@@ -111,76 +123,38 @@ pub fn plan(planning: &Planning<'_>) -> Planned {
     if matches!(planning.targets, Targets::Missing(_)) {
         return Planned::Refused(refusals);
     }
-    refusals.extend(topics(planning));
 
     let mut moves = Vec::new();
     let mut left_alone = Vec::new();
-    let mut dropped_metadata = 0;
+    let mut asked = Vec::new();
+    for partition in known(planning) {
+        match not_asked(planning, partition) {
+            Some(why) => left_alone.push((partition.clone(), why)),
+            None => asked.push(partition),
+        }
+    }
+    let judged = topics(planning, &asked);
+    refusals.extend(judged.values().flatten().cloned());
     refusals.extend(named_but_unknown(planning));
-    for (partition, reading) in &planning.seen.partitions {
-        if !planning.request.selection.contains(partition) {
-            left_alone.push((partition.clone(), LeftAlone::NotSelected));
+    let mut dropped_metadata = 0;
+    for partition in asked {
+        // What is wrong with a topic says it of all its partitions.
+        if judged
+            .get(partition.topic.as_str())
+            .is_some_and(Option::is_some)
+        {
             continue;
         }
-        let log = match &reading.log {
-            Ok(log) => *log,
-            // The topic's own refusal says it already.
-            Err(Fault::TopicGone) => continue,
-            Err(fault) => {
-                refusals.push(evidence(partition, fault));
-                continue;
-            }
-        };
-        let from = match &reading.committed {
-            Ok(from) => from.as_ref(),
-            Err(fault) => {
-                refusals.push(evidence(partition, fault));
-                continue;
-            }
-        };
-        match wanted(planning, partition, from, &log) {
-            Wanted::Leave(why) => left_alone.push((partition.clone(), why)),
-            Wanted::Refuse(refusal) => refusals.push(refusal),
-            Wanted::Nothing if from.is_none() => {
-                left_alone.push((partition.clone(), LeftAlone::AlreadyThere));
-            }
-            Wanted::Nothing => moves.push(PartitionMove {
-                partition: partition.clone(),
-                topic_id: topic_id(planning, partition),
-                from: from.cloned(),
-                to: None,
-                log,
-                lost: 0,
-            }),
-            Wanted::Commit(target, together) => {
-                if from.is_some_and(|from| from.offset == target.offset) {
-                    // The position is what counts: an equal offset with another epoch or metadata is not moved.
-                    left_alone.push((partition.clone(), LeftAlone::AlreadyThere));
-                    continue;
-                }
-                match bounded(planning, partition, from, &log, target.offset) {
-                    Err(refusal) => refusals.push(refusal),
-                    Ok(offset) => {
-                        let lost = distance(target.offset, offset);
-                        let to = commit_at(offset, &target, &log, &together);
-                        if from.is_some_and(|from| !from.metadata.is_empty())
-                            && to.metadata.is_empty()
-                        {
-                            dropped_metadata += 1;
-                        }
-                        moves.push(PartitionMove {
-                            partition: partition.clone(),
-                            topic_id: topic_id(planning, partition),
-                            from: from.cloned(),
-                            to: Some(to),
-                            log,
-                            lost,
-                        });
-                    }
-                }
+        match judge(planning, partition) {
+            Becomes::LeftAlone(why) => left_alone.push((partition.clone(), why)),
+            Becomes::Refused(refusal) => refusals.push(refusal),
+            Becomes::Moved { m, drops_metadata } => {
+                dropped_metadata += usize::from(drops_metadata);
+                moves.push(m);
             }
         }
     }
+    left_alone.sort();
     refusals.extend(log_truncations(planning, &moves));
     if refusals.is_empty()
         && moves.is_empty()
@@ -202,27 +176,150 @@ pub fn plan(planning: &Planning<'_>) -> Planned {
     Planned::Ready(Box::new(assemble(planning, moves, left_alone, warnings)))
 }
 
+/// Every partition that was read or that the source knows, so that one that the reading left out is noticed.
+fn known<'a>(planning: &'a Planning<'_>) -> BTreeSet<&'a TopicPartition> {
+    let mut known: BTreeSet<_> = planning.seen.partitions.keys().collect();
+    match &planning.targets {
+        Targets::Checkpoint { checkpoint, .. } => known.extend(checkpoint.partitions.keys()),
+        Targets::Undo { pre_image, .. } => known.extend(pre_image.keys()),
+        Targets::Timestamp { .. }
+        | Targets::Offsets(_)
+        | Targets::Shift(_)
+        | Targets::Earliest
+        | Targets::Missing(_) => {}
+    }
+    known
+}
+
+/// Why a partition is left alone whatever its reading says; `None` if the request is about it.
+///
+/// Decided before anything is read from it: a partition that would not be moved anyway cannot stand in the way.
+fn not_asked(planning: &Planning<'_>, partition: &TopicPartition) -> Option<LeftAlone> {
+    if !planning.request.selection.contains(partition) {
+        return Some(LeftAlone::NotSelected);
+    }
+    match &planning.targets {
+        Targets::Checkpoint { checkpoint, .. } => match checkpoint.partitions.get(partition) {
+            None => Some(LeftAlone::NotInSource),
+            Some(then) if then.committed.is_none() => Some(LeftAlone::NoCommitInSource),
+            Some(_) => None,
+        },
+        Targets::Offsets(offsets) => {
+            (!offsets.contains_key(partition)).then_some(LeftAlone::NotSelected)
+        }
+        Targets::Undo { pre_image, .. } => {
+            (!pre_image.contains_key(partition)).then_some(LeftAlone::NotMovedThen)
+        }
+        Targets::Timestamp { .. } | Targets::Shift(_) | Targets::Earliest => {
+            let committed = &planning.seen.partitions.get(partition)?.committed;
+            (*committed == Ok(None)).then_some(LeftAlone::NoCommit)
+        }
+        Targets::Missing(_) => None,
+    }
+}
+
+/// One partition that the request is about.
+fn judge(planning: &Planning<'_>, partition: &TopicPartition) -> Becomes {
+    let Some(reading) = planning.seen.partitions.get(partition) else {
+        return Becomes::Refused(evidence(partition, &Fault::missing()));
+    };
+    let (from, log) = match (&reading.committed, &reading.log) {
+        (Ok(from), Ok(log)) => (from.as_ref(), log),
+        (Err(fault), _) | (_, Err(fault)) => return Becomes::Refused(evidence(partition, fault)),
+    };
+    let move_to = |to, lost| PartitionMove {
+        partition: partition.clone(),
+        topic_id: id_of(planning, &partition.topic),
+        from: from.cloned(),
+        to,
+        log: *log,
+        lost,
+    };
+    let (target, together) = match wanted(planning, partition, from, log) {
+        Wanted::Leave(why) => return Becomes::LeftAlone(why),
+        Wanted::Refuse(refusal) => return Becomes::Refused(refusal),
+        Wanted::Nothing if from.is_none() => return Becomes::LeftAlone(LeftAlone::AlreadyThere),
+        Wanted::Nothing => {
+            return Becomes::Moved {
+                m: move_to(None, 0),
+                drops_metadata: false,
+            };
+        }
+        Wanted::Commit(target, together) => (target, together),
+    };
+    // Before the bounds: a group that is where it should be needs no move, even if retention has passed it.
+    if is_at(from, &target, together) {
+        return Becomes::LeftAlone(LeftAlone::AlreadyThere);
+    }
+    let offset = match bounded(planning, partition, from, log, target.offset) {
+        Ok(offset) => offset,
+        Err(refusal) => return Becomes::Refused(refusal),
+    };
+    let (to, together) = if together == Together::Yes && offset == target.offset {
+        (commit_at(&target, log), Together::Yes)
+    } else {
+        (CommittedOffset::bare(offset), Together::No)
+    };
+    // And after them: a clamped target may be where the group is.
+    if is_at(from, &to, together) {
+        return Becomes::LeftAlone(LeftAlone::AlreadyThere);
+    }
+    let had_metadata =
+        !target.metadata.is_empty() || from.is_some_and(|from| !from.metadata.is_empty());
+    let drops_metadata = had_metadata && to.metadata.is_empty();
+    // Offsets below 0 never held a record.
+    let lost = distance(target.offset.max(0), offset);
+    Becomes::Moved {
+        m: move_to(Some(to), lost),
+        drops_metadata,
+    }
+}
+
+/// Whether the group is at `target` already.
+///
+/// For a position that was committed so once, the metadata belongs to it: some clients keep there which records beyond
+/// the offset are done. The epoch does not: the same position is committed again under every new leader.
+fn is_at(from: Option<&CommittedOffset>, target: &CommittedOffset, together: Together) -> bool {
+    from.is_some_and(|from| {
+        from.offset == target.offset
+            && (together == Together::No || from.metadata == target.metadata)
+    })
+}
+
 /// What must hold of the cluster and of the group as a whole.
 fn cluster_and_group(planning: &Planning<'_>) -> Vec<Refusal> {
     let seen = planning.seen;
     let group = || seen.group.0.clone();
     let mut refusals = Vec::new();
 
-    let checkpoint_cluster = match &planning.targets {
-        Targets::Checkpoint { checkpoint, .. } => Some(&checkpoint.cluster_id),
-        Targets::Undo { plan, .. } => Some(&plan.cluster_id),
-        _ => None,
+    let (source_cluster, source_group) = match &planning.targets {
+        Targets::Checkpoint { checkpoint, .. } => {
+            (Some(&checkpoint.cluster_id), Some(&checkpoint.group))
+        }
+        Targets::Undo { plan, .. } => (Some(&plan.cluster_id), Some(&plan.group)),
+        _ => (None, None),
     };
-    for required in [planning.pinned_cluster, checkpoint_cluster]
+    let required: BTreeSet<_> = [planning.pinned_cluster, source_cluster]
         .into_iter()
         .flatten()
-    {
-        if *required != seen.cluster_id {
-            refusals.push(Refusal::ClusterMismatch {
+        .filter(|required| **required != seen.cluster_id)
+        .collect();
+    refusals.extend(
+        required
+            .into_iter()
+            .map(|required| Refusal::ClusterMismatch {
                 required: required.0.clone(),
                 seen: seen.cluster_id.0.clone(),
-            });
-        }
+            }),
+    );
+    if source_group.is_some_and(|source| *source != planning.request.group) {
+        refusals.extend(foreign_source(planning));
+    }
+    if seen.group != planning.request.group {
+        refusals.push(Refusal::EvidenceIncomplete {
+            at: String::new(),
+            fault: Fault::another_group(),
+        });
     }
 
     let description = match &seen.description {
@@ -241,9 +338,6 @@ fn cluster_and_group(planning: &Planning<'_>) -> Vec<Refusal> {
             Targets::Checkpoint { .. } | Targets::Undo { .. }
         );
     match seen.activity() {
-        Activity::Inactive if !seen.has_commits() && !restorable => {
-            refusals.push(Refusal::NoCommittedOffsets { group: group() });
-        }
         Activity::Inactive => {}
         Activity::Active { state, members } => {
             if planning.policy.wait_for_empty_seconds.is_none() {
@@ -253,20 +347,21 @@ fn cluster_and_group(planning: &Planning<'_>) -> Vec<Refusal> {
                 });
             }
         }
-        // Dead, no members, no offsets: to a consumer's eyes, a group that does not exist.
-        Activity::Unproven { .. }
-            if description.state == GroupState::Dead && !seen.has_commits() =>
-        {
+        Activity::Unproven { .. } if seen.looks_absent() => {
             if !restorable {
                 refusals.push(Refusal::GroupNotFound { group: group() });
             }
         }
         Activity::Unproven { seen } => refusals.push(Refusal::GroupStateUnproven { seen }),
     }
+    // Whatever its state: a live group without commits has nothing that could be moved either.
+    if seen.has_no_commits() && !seen.looks_absent() && !restorable {
+        refusals.push(Refusal::NoCommittedOffsets { group: group() });
+    }
     if description.may_alter == Some(false) {
         refusals.push(Refusal::NotAuthorisedToAlter { group: group() });
     }
-    if let Some(kind) = stateful(seen, description)
+    if let Some(kind) = stateful(planning, description)
         && !planning.request.allow.stateful
     {
         refusals.push(Refusal::StatefulGroup {
@@ -276,75 +371,114 @@ fn cluster_and_group(planning: &Planning<'_>) -> Vec<Refusal> {
     refusals
 }
 
-/// Topics that are gone or are not what the source knew.
-fn topics(planning: &Planning<'_>) -> Vec<Refusal> {
-    let selected: BTreeSet<&str> = planning
-        .seen
-        .partitions
-        .keys()
-        .filter(|partition| planning.request.selection.contains(partition))
-        .map(|partition| partition.topic.as_str())
-        .collect();
-    let mut refusals = Vec::new();
-    for topic in selected {
-        let now = match planning.seen.topics.get(topic) {
-            Some(Ok(now)) => now,
-            Some(Err(Fault::TopicGone)) => {
-                refusals.push(Refusal::TopicGone {
-                    topic: topic.to_owned(),
-                });
-                continue;
-            }
-            Some(Err(fault)) => {
-                refusals.push(Refusal::EvidenceIncomplete {
-                    at: topic.to_owned(),
-                    fault: fault.clone(),
-                });
-                continue;
-            }
-            None => {
-                refusals.push(Refusal::EvidenceIncomplete {
-                    at: topic.to_owned(),
-                    fault: Fault::Failed {
-                        code: "MISSING_FROM_ANSWER".to_owned(),
-                    },
-                });
-                continue;
-            }
-        };
-        let then = match &planning.targets {
-            Targets::Checkpoint { checkpoint, .. } => checkpoint.topic_id(topic),
-            Targets::Undo { plan, .. } => plan
-                .moves
-                .iter()
-                .find(|m| m.partition.topic == topic)
-                .and_then(|m| m.topic_id),
-            _ => None,
-        };
-        if let (Some(then), Some(now)) = (then, now.id)
-            && then != now
-        {
-            refusals.push(Refusal::TopicRecreated {
-                topic: topic.to_owned(),
-                then: then.to_string(),
-                now: now.to_string(),
-            });
-        }
+/// A source that belongs to another group, as if there were none.
+fn foreign_source(planning: &Planning<'_>) -> Option<Refusal> {
+    match &planning.targets {
+        Targets::Checkpoint { checkpoint, .. } => Some(Refusal::CheckpointNotFound {
+            id: checkpoint.id.clone(),
+        }),
+        Targets::Undo { plan, .. } => Some(Refusal::NothingToUndo {
+            plan: plan.id.clone(),
+            why: "it belongs to another group".to_owned(),
+        }),
+        _ => None,
     }
-    refusals
 }
 
-/// Topics and partitions that the request names and that are not the group's.
+/// Every topic that is asked about, with what is wrong with it: gone, unreadable, or not the one that the source knew.
+fn topics<'a>(
+    planning: &Planning<'_>,
+    asked: &[&'a TopicPartition],
+) -> BTreeMap<&'a str, Option<Refusal>> {
+    let topics: BTreeSet<&str> = asked.iter().map(|p| p.topic.as_str()).collect();
+    topics
+        .into_iter()
+        .map(|topic| (topic, topic_fault(planning, asked, topic)))
+        .collect()
+}
+
+fn topic_fault(planning: &Planning<'_>, asked: &[&TopicPartition], topic: &str) -> Option<Refusal> {
+    let unread = |fault: &Fault| Refusal::EvidenceIncomplete {
+        at: topic.to_owned(),
+        fault: fault.clone(),
+    };
+    let now = match planning.seen.topics.get(topic) {
+        Some(Ok(now)) => now,
+        Some(Err(Fault::TopicGone)) => {
+            return Some(Refusal::TopicGone {
+                topic: topic.to_owned(),
+            });
+        }
+        Some(Err(fault)) => return Some(unread(fault)),
+        None => return Some(unread(&Fault::missing())),
+    };
+    let recreated = |then: String, now: String| Refusal::TopicRecreated {
+        topic: topic.to_owned(),
+        then,
+        now,
+    };
+    let then = source_topic_id(planning, topic);
+    if let (Some(then), Some(now)) = (then, now.id) {
+        return (then != now).then(|| recreated(then.to_string(), now.to_string()));
+    }
+    // Without both ids, a log start that went down is what shows another log: retention only ever raises it.
+    asked.iter().filter(|p| p.topic == topic).find_map(|p| {
+        let before = source_log(planning, p)?.log_start;
+        let after = planning
+            .seen
+            .partitions
+            .get(p)?
+            .log
+            .as_ref()
+            .ok()?
+            .log_start;
+        let called = |start: i64| format!("unknown, {p} starting at {start}");
+        (after < before).then(|| recreated(called(before), called(after)))
+    })
+}
+
+/// The id that a topic had when the source was read.
+fn source_topic_id(planning: &Planning<'_>, topic: &str) -> Option<TopicId> {
+    match &planning.targets {
+        Targets::Checkpoint { checkpoint, .. } => checkpoint.topic_id(topic),
+        Targets::Undo { plan, .. } => plan
+            .moves
+            .iter()
+            .find(|m| m.partition.topic == topic)
+            .and_then(|m| m.topic_id),
+        _ => None,
+    }
+}
+
+/// The log of a partition when the source was read.
+fn source_log<'a>(
+    planning: &'a Planning<'_>,
+    partition: &TopicPartition,
+) -> Option<&'a Watermarks> {
+    match &planning.targets {
+        Targets::Checkpoint { checkpoint, .. } => Some(&checkpoint.partitions.get(partition)?.log),
+        Targets::Undo { plan, .. } => Some(&move_of(plan, partition)?.log),
+        _ => None,
+    }
+}
+
+/// The move of one partition in a plan, whose moves are sorted.
+fn move_of<'a>(plan: &'a Plan, partition: &TopicPartition) -> Option<&'a PartitionMove> {
+    let found = plan.moves.binary_search_by(|m| m.partition.cmp(partition));
+    plan.moves.get(found.ok()?)
+}
+
+/// What the request names and the group does not have.
 fn named_but_unknown(planning: &Planning<'_>) -> Vec<Refusal> {
-    let known = &planning.seen.partitions;
-    let topic_known = |topic: &str| known.keys().any(|partition| partition.topic == topic);
+    let known = known(planning);
+    let topics: BTreeSet<&str> = known.iter().map(|p| p.topic.as_str()).collect();
     let mut refusals = Vec::new();
-    let mut partitions = Vec::new();
-    if let Selection::Only(topics) = &planning.request.selection {
-        for (topic, named) in topics {
-            if topic_known(topic) {
-                let named = named.iter().flatten();
-                partitions.extend(named.map(|p| TopicPartition::new(topic, *p)));
+    let mut named = BTreeSet::new();
+    if let Selection::Only(selected) = &planning.request.selection {
+        for (topic, partitions) in selected {
+            if topics.contains(topic.as_str()) {
+                let partitions = partitions.iter().flatten();
+                named.extend(partitions.map(|p| TopicPartition::new(topic, *p)));
             } else {
                 refusals.push(Refusal::TopicUnknown {
                     topic: topic.clone(),
@@ -353,9 +487,16 @@ fn named_but_unknown(planning: &Planning<'_>) -> Vec<Refusal> {
         }
     }
     if let Targets::Offsets(offsets) = planning.targets {
-        partitions.extend(offsets.keys().cloned());
+        named.extend(offsets.keys().cloned());
+        let negative = offsets.iter().filter(|(_, offset)| **offset < 0);
+        refusals.extend(negative.map(|(partition, offset)| Refusal::InvalidRequest {
+            field: "to_offsets".to_owned(),
+            problem: format!(
+                "{offset} for {partition} is no offset; write one from 0 on, or use to_earliest"
+            ),
+        }));
     }
-    let unknown = partitions.into_iter().filter(|p| !known.contains_key(p));
+    let unknown = named.into_iter().filter(|p| !known.contains(p));
     refusals.extend(unknown.map(|partition| Refusal::PartitionUnknown { partition }));
     refusals
 }
@@ -368,65 +509,49 @@ fn wanted(
     log: &Watermarks,
 ) -> Wanted {
     let bare = |offset| Wanted::Commit(CommittedOffset::bare(offset), Together::No);
+    // Where the group has no commits at all, that is refused or allowed for the group as a whole.
+    let expired = from.is_none() && !planning.seen.has_no_commits();
+    let no_commit = || {
+        Wanted::Refuse(Refusal::PartitionUnknown {
+            partition: partition.clone(),
+        })
+    };
     match &planning.targets {
-        Targets::Checkpoint { checkpoint, .. } => match checkpoint.partitions.get(partition) {
-            None => Wanted::Leave(LeftAlone::NotInSource),
-            Some(then) => match &then.committed {
+        Targets::Checkpoint { checkpoint, .. } => {
+            let then = checkpoint.partitions.get(partition);
+            match then.and_then(|then| then.committed.as_ref()) {
                 None => Wanted::Leave(LeftAlone::NoCommitInSource),
-                Some(_) if from.is_none() && !planning.request.allow.restore_missing => {
-                    Wanted::Refuse(Refusal::PartitionUnknown {
-                        partition: partition.clone(),
-                    })
-                }
+                Some(_) if expired && !planning.request.allow.restore_missing => no_commit(),
                 Some(committed) => Wanted::Commit(committed.clone(), Together::Yes),
-            },
-        },
+            }
+        }
         Targets::Timestamp { offsets, .. } => match offsets.get(partition) {
-            _ if from.is_none() => Wanted::Leave(LeftAlone::NoCommit),
-            Some(Ok(Some(offset))) => bare(*offset),
-            // As Kafka's own tool does: no record that late means the end of the log.
-            Some(Ok(None)) => bare(log.high),
+            // As Kafka's own tool does: no record that late means the end of the log. One that was written after the
+            // log's end was read is beyond it too.
+            Some(Ok(offset)) => bare(offset.map_or(log.high, |offset| offset.min(log.high))),
             Some(Err(fault)) => Wanted::Refuse(evidence(partition, fault)),
-            None => Wanted::Refuse(Refusal::PartitionUnknown {
-                partition: partition.clone(),
-            }),
+            None => Wanted::Refuse(evidence(partition, &Fault::missing())),
         },
         Targets::Offsets(offsets) => match offsets.get(partition) {
             None => Wanted::Leave(LeftAlone::NotSelected),
-            Some(_) if from.is_none() => Wanted::Refuse(Refusal::PartitionUnknown {
-                partition: partition.clone(),
-            }),
+            Some(_) if expired => no_commit(),
             Some(offset) => bare(*offset),
         },
         Targets::Shift(by) => match from {
             None => Wanted::Leave(LeftAlone::NoCommit),
             Some(from) => bare(from.offset.saturating_add(*by)),
         },
-        Targets::Earliest => match from {
-            None => Wanted::Leave(LeftAlone::NoCommit),
-            Some(_) => bare(log.log_start),
-        },
+        Targets::Earliest => bare(log.log_start),
         Targets::Missing(refusal) => Wanted::Refuse((*refusal).clone()),
         Targets::Undo { plan, pre_image } => {
             let Some(before) = pre_image.get(partition) else {
-                return Wanted::Leave(LeftAlone::NotInSource);
+                return Wanted::Leave(LeftAlone::NotMovedThen);
             };
-            let wrote = plan
-                .moves
-                .iter()
-                .find(|m| m.partition == *partition)
-                .and_then(|m| m.to.as_ref());
+            let wrote = move_of(plan, partition).and_then(|m| m.to.as_ref());
             if from != wrote {
-                let at = |c: Option<&CommittedOffset>| {
-                    c.map_or("no commit".to_owned(), |c| c.offset.to_string())
-                };
                 return Wanted::Refuse(Refusal::NothingToUndo {
                     plan: plan.id.clone(),
-                    why: format!(
-                        "it left {partition} at {}, which is at {} now",
-                        at(wrote),
-                        at(from)
-                    ),
+                    why: moved_since(partition, wrote, from),
                 });
             }
             match before {
@@ -435,6 +560,27 @@ fn wanted(
             }
         }
     }
+}
+
+/// Why a partition is not where an earlier plan left it.
+fn moved_since(
+    partition: &TopicPartition,
+    wrote: Option<&CommittedOffset>,
+    from: Option<&CommittedOffset>,
+) -> String {
+    let at =
+        |c: Option<&CommittedOffset>| c.map_or("no commit".to_owned(), |c| c.offset.to_string());
+    if wrote.map(|c| c.offset) == from.map(|c| c.offset) {
+        return format!(
+            "it left {partition} at {}, which was committed again since with another epoch or metadata",
+            at(wrote)
+        );
+    }
+    format!(
+        "it left {partition} at {}, which is at {} now",
+        at(wrote),
+        at(from)
+    )
 }
 
 /// The target within the log, clamped only where that is allowed.
@@ -462,8 +608,9 @@ fn bounded(
     }
     let target = requested.max(log.log_start);
     let undo = matches!(planning.targets, Targets::Undo { .. });
+    // From a position that retention has passed, the log start is no step forward: nothing there is left to skip.
     if let Some(from) = from
-        && target > from.offset
+        && target > from.offset.max(log.log_start)
         && !allow.forward
         && !undo
     {
@@ -476,75 +623,75 @@ fn bounded(
     Ok(target)
 }
 
-/// The commit to write. Metadata and epoch only go with the offset that they were committed with, and an epoch that
-/// the log has not reached (an unclean election, another cluster) would make consumers see a truncation.
-fn commit_at(
-    offset: i64,
-    wanted: &CommittedOffset,
-    log: &Watermarks,
-    together: &Together,
-) -> CommittedOffset {
-    if *together == Together::No || offset != wanted.offset {
-        return CommittedOffset::bare(offset);
-    }
+/// The commit to write where a commit is restored as it was. An epoch that the log has not reached (an unclean election,
+/// another cluster) or whose log's epoch is unknown is left out: consumers would see a truncation.
+fn commit_at(wanted: &CommittedOffset, log: &Watermarks) -> CommittedOffset {
     CommittedOffset {
-        offset,
+        offset: wanted.offset,
         leader_epoch: wanted
             .leader_epoch
-            .filter(|epoch| log.leader_epoch.is_none_or(|current| *epoch <= current)),
+            .filter(|epoch| log.leader_epoch.is_some_and(|current| *epoch <= current)),
         metadata: wanted.metadata.clone(),
     }
 }
 
-/// Logs among the moved ones that lost records since the checkpoint: compared with now, and as every later
-/// checkpoint noted it.
+/// Logs among the moved ones that lost records since the source was read: compared with now, and as every later
+/// checkpoint noted it. Sorted by partition, the earliest note of each.
 fn log_truncations(planning: &Planning<'_>, moves: &[PartitionMove]) -> Vec<Refusal> {
-    let Targets::Checkpoint {
-        checkpoint,
-        newest,
-        later,
-        ..
-    } = &planning.targets
-    else {
-        return Vec::new();
-    };
-    let id_now = |topic: &str| planning.seen.topics.get(topic)?.as_ref().ok()?.id;
-    let high_now = |partition: &TopicPartition| {
-        Some(
-            planning
-                .seen
-                .partitions
-                .get(partition)?
-                .log
-                .as_ref()
-                .ok()?
-                .high,
-        )
-    };
-    let mut found: Vec<Anomaly> = truncations(checkpoint, id_now, high_now);
-    if let Some(newest) = newest {
-        found.extend(truncations(newest, id_now, high_now));
+    let moved: BTreeMap<_, _> = moves.iter().map(|m| (&m.partition, m)).collect();
+    let mut found: Vec<Anomaly> = Vec::new();
+    match &planning.targets {
+        Targets::Checkpoint {
+            checkpoint,
+            newest,
+            later,
+            ..
+        } => {
+            let id_now = |topic: &str| id_of(planning, topic);
+            let high_now = |partition: &TopicPartition| Some(moved.get(partition)?.log.high);
+            found.extend(truncations(checkpoint, id_now, high_now));
+            if let Some(newest) = newest {
+                found.extend(truncations(newest, id_now, high_now));
+            }
+            found.extend(later.iter().flat_map(|header| header.anomalies.clone()));
+        }
+        Targets::Undo { plan, .. } => found.extend(plan.moves.iter().filter_map(|then| {
+            let high_after = moved.get(&then.partition)?.log.high;
+            (high_after < then.log.high).then(|| Anomaly::LogTruncated {
+                partition: then.partition.clone(),
+                high_before: then.log.high,
+                high_after,
+            })
+        })),
+        Targets::Timestamp { .. }
+        | Targets::Offsets(_)
+        | Targets::Shift(_)
+        | Targets::Earliest
+        | Targets::Missing(_) => {}
     }
-    found.extend(later.iter().flat_map(|header| header.anomalies.clone()));
-
-    let moved: BTreeSet<_> = moves.iter().map(|m| &m.partition).collect();
-    let mut seen = BTreeSet::new();
-    found
+    let mut truncated = BTreeMap::new();
+    for anomaly in found {
+        if let Anomaly::LogTruncated {
+            partition,
+            high_before,
+            high_after,
+        } = anomaly
+            && moved.contains_key(&partition)
+        {
+            truncated
+                .entry(partition)
+                .or_insert((high_before, high_after));
+        }
+    }
+    truncated
         .into_iter()
-        .filter_map(|anomaly| match anomaly {
-            Anomaly::LogTruncated {
+        .map(
+            |(partition, (high_before, high_after))| Refusal::LogTruncated {
                 partition,
                 high_before,
                 high_after,
-            } if moved.contains(&partition) && seen.insert(partition.clone()) => {
-                Some(Refusal::LogTruncated {
-                    partition,
-                    high_before,
-                    high_after,
-                })
-            }
-            Anomaly::LogTruncated { .. } | Anomaly::OffsetWentBackwards { .. } => None,
-        })
+            },
+        )
         .collect()
 }
 
@@ -561,11 +708,11 @@ fn warnings(
     if description.state == GroupState::Dead {
         warnings.push(Warning::CreatesGroup);
     }
-    let lost = moves.iter().map(|m| m.lost).sum();
+    let lost = total(moves.iter().map(|m| m.lost));
     if lost > 0 {
         warnings.push(Warning::Lost { offsets: lost });
     }
-    let skips = moves.iter().map(PartitionMove::skipped).sum();
+    let skips = total(moves.iter().map(PartitionMove::skipped));
     if skips > 0 {
         warnings.push(Warning::Skips { offsets: skips });
     }
@@ -605,7 +752,13 @@ fn warnings(
             partitions: dropped_metadata,
         });
     }
-    if let Some(kind) = stateful(seen, description) {
+    let removed = moves.iter().filter(|m| m.to.is_none()).count();
+    if removed > 0 {
+        warnings.push(Warning::Removes {
+            partitions: removed,
+        });
+    }
+    if let Some(kind) = stateful(planning, description) {
         warnings.push(Warning::Stateful {
             kind: kind.to_owned(),
         });
@@ -613,16 +766,18 @@ fn warnings(
     if description.is_simple && description.state != GroupState::Dead {
         warnings.push(Warning::AssignOnly);
     }
-    let unidentified: BTreeSet<_> = moves
-        .iter()
-        .filter(|m| m.topic_id.is_none())
-        .map(|m| m.partition.topic.clone())
-        .collect();
-    warnings.extend(
-        unidentified
-            .into_iter()
-            .map(|topic| Warning::TopicIdUnknown { topic }),
+    let topics_moved: BTreeSet<_> = moves.iter().map(|m| m.partition.topic.as_str()).collect();
+    let has_source = matches!(
+        planning.targets,
+        Targets::Checkpoint { .. } | Targets::Undo { .. }
     );
+    let unidentified = topics_moved.into_iter().filter(|topic| {
+        id_of(planning, topic).is_none()
+            || (has_source && source_topic_id(planning, topic).is_none())
+    });
+    warnings.extend(unidentified.map(|topic| Warning::TopicIdUnknown {
+        topic: topic.to_owned(),
+    }));
     if description.may_alter.is_none() {
         warnings.push(Warning::MayAlterUnknown);
     }
@@ -661,7 +816,7 @@ fn assemble(
             None,
         ),
     };
-    let skips = moves.iter().any(|m| m.skipped() > 0);
+    let goes_back = moves.iter().any(|m| m.skipped() == 0);
     Plan {
         id: planning.id.clone(),
         cluster: request.cluster.clone(),
@@ -679,9 +834,9 @@ fn assemble(
         moves,
         left_alone,
         warnings,
-        // A plan that goes forward undoes nothing.
+        // A plan that only goes forward undoes nothing.
         disowns: disowned_after
-            .filter(|_| !skips)
+            .filter(|after| goes_back && *after < planning.now)
             .map(|after| Disowns { after }),
         requested_by: request.requested_by.clone(),
         reason: request.reason.clone(),
@@ -694,14 +849,9 @@ pub fn seconds(seconds: u32) -> SignedDuration {
     SignedDuration::from_secs(i64::from(seconds))
 }
 
-fn topic_id(planning: &Planning<'_>, partition: &TopicPartition) -> Option<super::offset::TopicId> {
-    planning
-        .seen
-        .topics
-        .get(&partition.topic)?
-        .as_ref()
-        .ok()?
-        .id
+/// The id that a topic has now.
+fn id_of(planning: &Planning<'_>, topic: &str) -> Option<TopicId> {
+    planning.seen.topics.get(topic)?.as_ref().ok()?.id
 }
 
 /// A partition that could not be read, as a refusal.
@@ -722,31 +872,40 @@ fn evidence(partition: &TopicPartition, fault: &Fault) -> Refusal {
 /// Members as a refusal shows them.
 #[must_use]
 pub fn members_seen(members: &[Member]) -> Vec<MemberSeen> {
-    members
+    let mut seen: Vec<_> = members
         .iter()
         .map(|member| MemberSeen {
             client_id: member.client_id.clone(),
             member_id: member.member_id.clone(),
             host: member.host.clone(),
         })
-        .collect()
+        .collect();
+    // Brokers list them in no order.
+    seen.sort_by(|a, b| (&a.client_id, &a.member_id).cmp(&(&b.client_id, &b.member_id)));
+    seen
 }
 
-/// `Kafka Streams` or `Kafka Connect`, where the group is one as far as can be seen.
-fn stateful(seen: &GroupObservation, description: &GroupDescription) -> Option<&'static str> {
+/// `Kafka Streams` or `Kafka Connect`, where the group is one as far as can be seen, now or in the source.
+fn stateful(planning: &Planning<'_>, description: &GroupDescription) -> Option<&'static str> {
     // Connect names its sink groups so (KIP-610 and before); there is no other sign once the tasks are stopped.
-    if seen.group.0.starts_with("connect-") {
+    if planning.seen.group.0.starts_with("connect-") {
         return Some("Kafka Connect");
     }
+    let is_streams = |commit: &CommittedOffset| is_streams_metadata(&commit.metadata);
+    let now = planning.seen.partitions.values();
     let streams = description.assignor == "stream"
-        || seen.partitions.values().any(|reading| {
-            reading
-                .committed
-                .as_ref()
-                .ok()
-                .and_then(Option::as_ref)
-                .is_some_and(|committed| is_streams_metadata(&committed.metadata))
-        });
+        || now
+            .filter_map(|reading| reading.committed.as_ref().ok()?.as_ref())
+            .any(is_streams)
+        || match &planning.targets {
+            Targets::Checkpoint { checkpoint, .. } => checkpoint
+                .partitions
+                .values()
+                .filter_map(|then| then.committed.as_ref())
+                .any(is_streams),
+            Targets::Undo { pre_image, .. } => pre_image.values().flatten().any(is_streams),
+            _ => false,
+        };
     streams.then_some("Kafka Streams")
 }
 
@@ -760,3 +919,6 @@ fn is_streams_metadata(metadata: &[u8]) -> bool {
             _ => false,
         })
 }
+
+#[cfg(test)]
+mod tests;

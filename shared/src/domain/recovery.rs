@@ -40,6 +40,24 @@ pub enum AlterAnswer {
     Unknown(String),
 }
 
+impl AlterAnswer {
+    /// The one of two answers for the same partition that leaves more open: a later rejection does not take back what
+    /// an earlier request, whose reply was lost, may have done.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        let weight = |answer: &Self| match answer {
+            Self::Accepted => 2,
+            Self::Unknown(_) => 1,
+            Self::GroupActive(_) | Self::Rejected(_) => 0,
+        };
+        if weight(&other) > weight(&self) {
+            other
+        } else {
+            self
+        }
+    }
+}
+
 /// Where a group was quiet, so that a second look can prove that it stayed so.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quiet {
@@ -155,8 +173,8 @@ impl fmt::Display for Outcome {
 /// Judges what was read after an apply that may or may not have happened.
 ///
 /// `pre_image` is `None` if none was stored: then nothing was ever sent. `answers` holds what the broker said of each
-/// partition, as far as it was recorded. `now` is read with a fresh handle; a partition that is missing there proves
-/// nothing.
+/// partition, as far as it was recorded: the most that any try may have done (see [`AlterAnswer::or`]). `now` is read
+/// with a fresh handle; a partition that is missing there proves nothing.
 #[must_use]
 pub fn judge(
     plan: &Plan,
@@ -166,19 +184,27 @@ pub fn judge(
 ) -> (Outcome, BTreeMap<TopicPartition, PartitionOutcome>) {
     let Some(pre_image) = pre_image else {
         // Never sent, wherever the group is now: 43 is not proof of having been at 31.
-        let each = plan.moves.iter().map(|m| m.partition.clone());
-        return (
-            Outcome::NotApplied,
-            each.map(|p| (p, PartitionOutcome::NotApplied)).collect(),
-        );
+        let each: BTreeMap<_, _> = plan
+            .moves
+            .iter()
+            .map(|m| {
+                let outcome = match now.get(&m.partition) {
+                    Some(Ok(now)) if *now == m.to => PartitionOutcome::Unknown {
+                        seen: "at the target, though nothing was sent".to_owned(),
+                    },
+                    Some(_) | None => PartitionOutcome::NotApplied,
+                };
+                (m.partition.clone(), outcome)
+            })
+            .collect();
+        return (overall(each.values()), each);
     };
     let each: BTreeMap<_, _> = plan
         .moves
         .iter()
         .map(|m| {
             let before = pre_image.0.get(&m.partition);
-            let accepted = answers.get(&m.partition) == Some(&AlterAnswer::Accepted);
-            let outcome = judge_one(m, before, accepted, now.get(&m.partition));
+            let outcome = judge_one(m, before, answers.get(&m.partition), now.get(&m.partition));
             (m.partition.clone(), outcome)
         })
         .collect();
@@ -188,7 +214,7 @@ pub fn judge(
 fn judge_one(
     m: &PartitionMove,
     before: Option<&Option<CommittedOffset>>,
-    accepted: bool,
+    answer: Option<&AlterAnswer>,
     now: Option<&Result<Option<CommittedOffset>, Fault>>,
 ) -> PartitionOutcome {
     let unknown = |seen: String| PartitionOutcome::Unknown { seen };
@@ -203,21 +229,56 @@ fn judge_one(
     if *now == m.to {
         return PartitionOutcome::Applied;
     }
-    if now == before && !accepted {
-        return PartitionOutcome::NotApplied;
-    }
     let position = now.as_ref().map(|now| now.offset);
-    let between = match (before, &m.to, position) {
-        (Some(before), Some(to), Some(at)) => {
-            let (low, high) = (before.offset.min(to.offset), before.offset.max(to.offset));
-            low < at && at < high
+    let at = || position.map_or("no commit".to_owned(), |at| at.to_string());
+    match answer {
+        Some(AlterAnswer::Accepted) if now == before => {
+            unknown(format!("accepted by the broker, but still at {}", at()))
         }
-        _ => false,
-    };
-    if accepted || between {
-        return PartitionOutcome::AppliedThenMoved { now: position };
+        Some(AlterAnswer::Accepted) if gone_on(m.to.as_ref(), now.as_ref()) => {
+            PartitionOutcome::AppliedThenMoved { now: position }
+        }
+        Some(AlterAnswer::Accepted) => unknown(at()),
+        _ if now == before => PartitionOutcome::NotApplied,
+        Some(AlterAnswer::GroupActive(_) | AlterAnswer::Rejected(_)) => {
+            // The broker took nothing, and its consumers have gone on from where they were.
+            if before.is_some() && gone_on(before.as_ref(), now.as_ref()) {
+                PartitionOutcome::NotApplied
+            } else {
+                unknown(at())
+            }
+        }
+        Some(AlterAnswer::Unknown(_)) | None => {
+            if back_and_on(before.as_ref(), m.to.as_ref(), position) {
+                PartitionOutcome::AppliedThenMoved { now: position }
+            } else {
+                unknown(at())
+            }
+        }
     }
-    unknown(position.map_or("no commit".to_owned(), |at| at.to_string()))
+}
+
+/// Whether a consumer that started at `from` can have committed `now`: consumers only go forward, and a group without
+/// a commit may get its first.
+fn gone_on(from: Option<&CommittedOffset>, now: Option<&CommittedOffset>) -> bool {
+    match (from, now) {
+        (Some(from), Some(now)) => now.offset >= from.offset,
+        (None, Some(_)) => true,
+        (_, None) => false,
+    }
+}
+
+/// Whether a position strictly between target and pre-image proves that a rewind was applied: the group was above, and
+/// consumers do not go back. Of a move forward it proves nothing, since consumers get there by themselves.
+fn back_and_on(
+    before: Option<&CommittedOffset>,
+    to: Option<&CommittedOffset>,
+    now: Option<i64>,
+) -> bool {
+    matches!(
+        (before, to, now),
+        (Some(before), Some(to), Some(now)) if to.offset < now && now < before.offset
+    )
 }
 
 fn overall<'a>(each: impl Iterator<Item = &'a PartitionOutcome>) -> Outcome {
@@ -261,3 +322,6 @@ mod as_pairs {
         Vec::<(K, V)>::deserialize(deserializer).map(|pairs| pairs.into_iter().collect())
     }
 }
+
+#[cfg(test)]
+mod tests;

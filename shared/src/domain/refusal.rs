@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::checkpoint::CheckpointId;
-use super::offset::{Fault, TopicPartition};
+use super::offset::{Fault, TopicPartition, distance};
 use super::plan::PlanId;
 
 /// A member of a group, as much as a person needs to find and stop it.
@@ -61,6 +61,15 @@ impl fmt::Display for Stale {
         match self {
             Self::Configuration => f.write_str("the group's configuration changed"),
             Self::Topic { topic } => write!(f, "topic {topic} is gone or was created again"),
+            Self::CommittedOffset {
+                partition,
+                planned: Some(planned),
+                seen: Some(seen),
+                ..
+            } if planned == seen => write!(
+                f,
+                "{partition} was at {planned} in the plan, which was committed again since with another epoch or metadata"
+            ),
             Self::CommittedOffset {
                 partition,
                 planned,
@@ -393,7 +402,10 @@ impl fmt::Display for Refusal {
                 "checkpoint {id} lies in the time that plan {by} undid; name an earlier checkpoint"
             ),
             Self::NothingToUndo { plan, why } => {
-                write!(f, "plan {plan} cannot be undone: {why}")
+                write!(
+                    f,
+                    "plan {plan} cannot be undone: {why}; name another target"
+                )
             }
             Self::ClusterMismatch { required, seen } => write!(
                 f,
@@ -410,8 +422,9 @@ impl fmt::Display for Refusal {
             ),
             Self::GroupActive { state, members: m } => write!(
                 f,
-                "the group is {state} with {} active members, and Kafka moves no live group's offsets; stop {}",
+                "the group is {state} with {} active {}, and Kafka moves no live group's offsets; stop {}",
                 m.len(),
+                if m.len() == 1 { "member" } else { "members" },
                 if m.is_empty() {
                     "its consumers".to_owned()
                 } else {
@@ -434,7 +447,7 @@ impl fmt::Display for Refusal {
             ),
             Self::TopicRecreated { topic, then, now } => write!(
                 f,
-                "topic {topic} was deleted and created again (topic id {then} then, {now} now): \
+                "topic {topic} was deleted and created again (its id then: {then}; now: {now}): \
                  its offsets are of another log; leave it out, or use to_earliest for it"
             ),
             Self::LogTruncated {
@@ -448,13 +461,21 @@ impl fmt::Display for Refusal {
             ),
             Self::OffsetBelowLogStart {
                 partition,
+                requested: ..0,
+                log_start: 0,
+            } => write!(
+                f,
+                "{partition}: an offset below 0 does not exist; set allow_clamp to start at 0"
+            ),
+            Self::OffsetBelowLogStart {
+                partition,
                 requested,
                 log_start,
             } => write!(
                 f,
                 "{partition}: offset {requested} was deleted by retention, the log starts at {log_start}; \
                  set allow_clamp to start there and lose {} offsets",
-                log_start.abs_diff(*requested)
+                distance((*requested).max(0), *log_start)
             ),
             Self::OffsetAboveHighWatermark {
                 partition,
@@ -528,7 +549,10 @@ impl fmt::Display for Refusal {
                 "the stored plan has digest {stored}, approved was {approved}; nothing was moved, plan again"
             ),
             Self::NotApproved { found } => {
-                write!(f, "the plan is not approved for this execution ({found})")
+                write!(
+                    f,
+                    "the plan is not approved for this execution ({found}); plan again"
+                )
             }
             Self::Rejected { by, reason } => {
                 write!(f, "rejected by {by}")?;
@@ -572,7 +596,9 @@ impl fmt::Display for Refusal {
                     "the broker rejected {partition} ({error}); mend that and plan again"
                 )
             }
-            Self::Fenced => f.write_str("verification has begun, so nothing more is sent"),
+            Self::Fenced => {
+                f.write_str("verification has begun, so nothing more is sent; read its result")
+            }
         }
     }
 }

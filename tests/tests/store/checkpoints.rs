@@ -127,12 +127,13 @@ async fn a_checkpoint_that_does_not_fit_an_item_goes_into_chunks() {
 
     // One chunk less is not a smaller checkpoint.
     table.delete(&chunks[2]).await;
-    let error = store
-        .checkpoint(&cluster(), &group(), header)
-        .await
-        .unwrap_err();
-    assert_eq!(error.class, ErrorClass::Internal);
-    assert_eq!(error.operation, "checkpoint");
+    let error = store.checkpoint(&cluster(), &group(), header).await;
+    let error = error.unwrap_err();
+    assert_eq!(
+        (error.operation, error.class),
+        ("checkpoint", ErrorClass::Internal)
+    );
+    assert!(error.source.to_string().contains("body_chunks"));
 }
 
 #[tokio::test]

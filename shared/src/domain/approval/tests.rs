@@ -1,0 +1,720 @@
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::domain::group::{GroupState, PartitionReading};
+use crate::domain::offset::ClusterId;
+use crate::domain::plan::{LeftAlone, Warning};
+use crate::domain::testing::*;
+
+impl Apply {
+    /// What would be sent.
+    fn sends(&self) -> Vec<Change> {
+        changes(&self.authorize().unwrap())
+    }
+}
+
+fn changes(approved: &ApprovedPlan) -> Vec<Change> {
+    let requests = approved.requests(usize::MAX, |_, _, _| 1);
+    assert!(requests.iter().all(|r| r.group().0 == "shipment-sync"));
+    requests.into_iter().map(|request| request.change).collect()
+}
+
+fn incident(change: impl FnOnce(&mut Apply)) -> Apply {
+    Apply::of(&Scene::incident()).changed(change)
+}
+
+/// Two partitions to move: 0 from 40 and 1 from 43, both to 31.
+fn two(change: impl FnOnce(&mut Apply)) -> Apply {
+    let scene =
+        Scene::incident().changed(|s| reading(&mut s.seen, 0).committed = Ok(Some(commit(40))));
+    Apply::of(&scene).changed(change)
+}
+
+/// A plan whose group had yet to be stopped, and that lets commits go forward by 10 until then.
+fn drifting(change: impl FnOnce(&mut Apply)) -> Apply {
+    let scene = Scene::incident().changed(|s| {
+        describe(&mut s.seen).state = GroupState::Stable;
+        describe(&mut s.seen).members = vec![member("worker-a")];
+        s.policy.wait_for_empty_seconds = Some(600);
+        s.policy.drift_limit = 10;
+    });
+    let stopped = |apply: &mut Apply| {
+        describe(&mut apply.seen).state = GroupState::Empty;
+        describe(&mut apply.seen).members = Vec::new();
+        for n in 0..3 {
+            reading(&mut apply.seen, n).log = Ok(log(0, 1_000));
+        }
+    };
+    Apply::of(&scene).changed(stopped).changed(change)
+}
+
+/// A plan that brings the whole group back from nothing.
+fn bringing_back(change: impl FnOnce(&mut Apply)) -> Apply {
+    let scene = Scene::incident().changed(|s| {
+        s.allow.restore_missing = true;
+        make_dead(&mut s.seen);
+        commit_nothing(&mut s.seen);
+    });
+    Apply::of(&scene).changed(change)
+}
+
+fn now_at(partition: i32, now: CommittedOffset) -> impl FnOnce(&mut Apply) {
+    move |apply| reading(&mut apply.seen, partition).committed = Ok(Some(now))
+}
+
+fn not_approved(found: &str) -> Refusal {
+    Refusal::NotApproved {
+        found: found.to_owned(),
+    }
+}
+
+fn stale(changed: Stale) -> Refusal {
+    Refusal::PlanStale { changed }
+}
+
+fn moved(partition: i32, planned: Option<i64>, seen: Option<i64>, limit: u64) -> Refusal {
+    stale(Stale::CommittedOffset {
+        partition: p(partition),
+        planned,
+        seen,
+        limit,
+    })
+}
+
+fn lost(holder: &str) -> Refusal {
+    Refusal::ClaimLost {
+        holder: holder.to_owned(),
+    }
+}
+
+#[test]
+fn an_approved_plan_is_sent_as_it_is() {
+    let approved = incident(|_| {}).authorize().unwrap();
+    assert_eq!(
+        changes(&approved),
+        vec![Change::Commit(vec![(p(1), commit(31))])]
+    );
+    assert_eq!(approved.pre_image().0, [(p(1), Some(commit(43)))].into());
+}
+
+#[test]
+fn every_check_alone() {
+    let cases: Vec<(&str, Apply, Vec<Refusal>)> = vec![
+        (
+            "no approval",
+            incident(|a| a.approval = None),
+            vec![not_approved("there is no approval")],
+        ),
+        (
+            "not decided",
+            incident(|a| a.approval().status = ApprovalStatus::Pending),
+            vec![not_approved("nobody has decided yet")],
+        ),
+        (
+            "not decided in time, and nobody wrote that down",
+            incident(|a| {
+                a.approval().status = ApprovalStatus::Pending;
+                a.now = at("10:29:01");
+            }),
+            vec![Refusal::ApprovalExpired {
+                approve_by: at("10:29:01"),
+            }],
+        ),
+        (
+            "expired",
+            incident(|a| a.approval().status = ApprovalStatus::Expired),
+            vec![Refusal::ApprovalExpired {
+                approve_by: at("10:29:01"),
+            }],
+        ),
+        (
+            "superseded",
+            incident(|a| a.approval().status = ApprovalStatus::Superseded),
+            vec![not_approved("the approval was superseded")],
+        ),
+        (
+            "rejected",
+            incident(|a| {
+                a.approval().status = ApprovalStatus::Rejected;
+                a.approval().reason = Some("not today".into());
+            }),
+            vec![Refusal::Rejected {
+                by: "bo".into(),
+                reason: "not today".into(),
+            }],
+        ),
+        (
+            "approved at no time",
+            incident(|a| a.approval().decided_at = None),
+            vec![not_approved("the time of the decision is missing")],
+        ),
+        (
+            "the approval of another execution",
+            incident(|a| a.approval().execution = "execution-2".into()),
+            vec![not_approved(
+                "the approval belongs to execution execution-2",
+            )],
+        ),
+        (
+            "the approval of another plan",
+            incident(|a| a.approval().plan = PlanId("plan-2".into())),
+            vec![not_approved(
+                "the approval belongs to execution execution-1",
+            )],
+        ),
+        (
+            "the last moment to apply",
+            incident(|a| a.now = at("10:15:00")),
+            vec![Refusal::ApplyTimeOver {
+                apply_by: at("10:15:00"),
+            }],
+        ),
+        (
+            "another plan than was approved",
+            incident(|a| {
+                let other = PlanDigest("0".repeat(64));
+                a.approval().digest = other;
+            }),
+            vec![Refusal::PlanDigestMismatch {
+                approved: "0".repeat(64),
+                stored: incident(|_| {}).plan.digest().0,
+            }],
+        ),
+        (
+            "a plan that contradicts itself, approved as such",
+            incident(|a| {
+                a.plan.moves[0].to = Some(commit(44));
+                a.plan.moves[0].log.high = 43;
+                reading(&mut a.seen, 1).log = Ok(log(0, 100));
+                a.approval = Some(approval(&a.plan));
+            }),
+            vec![Refusal::InvalidRequest {
+                field: "plan".into(),
+                problem: "shipments-1 has its target 44 outside its log, 0 to 43".into(),
+            }],
+        ),
+        (
+            "switched off",
+            incident(|a| a.enabled = false),
+            vec![Refusal::ApplySwitchedOff],
+        ),
+        (
+            "Verify has begun",
+            incident(|a| a.recovery.fence = 1),
+            vec![Refusal::Fenced],
+        ),
+        (
+            "the recovery is closed",
+            incident(|a| a.recovery.closed_at = Some(at("09:44:00"))),
+            vec![Refusal::Fenced],
+        ),
+        (
+            "nobody holds the group",
+            incident(|a| a.claim = None),
+            vec![lost("nobody")],
+        ),
+        (
+            "the claim has ended",
+            incident(|a| {
+                let claim = a.claim.as_mut().unwrap();
+                claim.expires_at = at("09:45:00");
+            }),
+            vec![lost("nobody since 2026-11-30T09:45:00Z")],
+        ),
+        (
+            "another execution holds the group",
+            incident(|a| a.claim.as_mut().unwrap().execution = "execution-2".into()),
+            vec![lost("execution-2 with plan plan-1")],
+        ),
+        (
+            "this execution holds the group with another plan",
+            incident(|a| a.claim.as_mut().unwrap().plan = PlanId("plan-2".into())),
+            vec![lost("execution-1 with plan plan-2")],
+        ),
+        (
+            "the recovery is another execution's",
+            incident(|a| a.recovery.execution = "execution-2".into()),
+            vec![lost("execution-2 with plan plan-1")],
+        ),
+        (
+            "the recovery is of another plan",
+            incident(|a| a.recovery.plan = PlanId("plan-2".into())),
+            vec![lost("execution-1 with plan plan-2")],
+        ),
+        (
+            "another group answered",
+            incident(|a| a.seen.group = GroupId("another".into())),
+            vec![Refusal::EvidenceIncomplete {
+                at: String::new(),
+                fault: Fault::another_group(),
+            }],
+        ),
+        (
+            "another cluster answered",
+            incident(|a| a.seen.cluster_id = ClusterId("cluster-b".into())),
+            vec![Refusal::ClusterMismatch {
+                required: "cluster-a".into(),
+                seen: "cluster-b".into(),
+            }],
+        ),
+        (
+            "the configuration changed",
+            incident(|a| a.config_hash = "config-2".into()),
+            vec![stale(Stale::Configuration)],
+        ),
+        (
+            "a member came back",
+            incident(|a| {
+                describe(&mut a.seen).state = GroupState::Stable;
+                describe(&mut a.seen).members = vec![member("worker-a")];
+            }),
+            vec![Refusal::GroupActive {
+                state: "Stable".into(),
+                members: vec![member_seen("worker-a")],
+            }],
+        ),
+        (
+            "a state that proves nothing",
+            incident(|a| make_dead(&mut a.seen)),
+            vec![Refusal::GroupStateUnproven {
+                seen: "Dead".into(),
+            }],
+        ),
+        (
+            "the group could not be described",
+            incident(|a| a.seen.description = Err(Fault::NoLeader)),
+            vec![Refusal::GroupStateUnproven {
+                seen: "the partition has no leader".into(),
+            }],
+        ),
+        (
+            "the topic was created again",
+            incident(|a| {
+                a.seen.topics.insert("shipments".into(), topic(8, 3));
+            }),
+            vec![stale(Stale::Topic {
+                topic: "shipments".into(),
+            })],
+        ),
+        (
+            "the topic's id is unknown now",
+            incident(|a| {
+                a.seen.topics.insert("shipments".into(), topic(0, 3));
+            }),
+            vec![stale(Stale::Topic {
+                topic: "shipments".into(),
+            })],
+        ),
+        (
+            "the topic is gone",
+            incident(|a| {
+                a.seen.topics.clear();
+            }),
+            vec![stale(Stale::Topic {
+                topic: "shipments".into(),
+            })],
+        ),
+        (
+            "retention has passed the target",
+            incident(|a| reading(&mut a.seen, 1).log = Ok(log(32, 43))),
+            vec![stale(Stale::Target {
+                partition: p(1),
+                target: 31,
+                log_start: 32,
+                high: 43,
+            })],
+        ),
+        (
+            "the log ends before the target",
+            incident(|a| reading(&mut a.seen, 1).log = Ok(log(0, 30))),
+            vec![stale(Stale::Target {
+                partition: p(1),
+                target: 31,
+                log_start: 0,
+                high: 30,
+            })],
+        ),
+        (
+            "pending transactional commits",
+            incident(|a| reading(&mut a.seen, 1).committed = Err(Fault::Unstable)),
+            vec![Refusal::UnstableOffsets { partition: p(1) }],
+        ),
+        (
+            "the log could not be read",
+            incident(|a| reading(&mut a.seen, 1).log = Err(Fault::NoLeader)),
+            vec![Refusal::EvidenceIncomplete {
+                at: "shipments-1".into(),
+                fault: Fault::NoLeader,
+            }],
+        ),
+        (
+            "the reading left the partition out",
+            incident(|a| {
+                a.seen.partitions.remove(&p(1));
+            }),
+            vec![Refusal::EvidenceIncomplete {
+                at: "shipments-1".into(),
+                fault: Fault::missing(),
+            }],
+        ),
+        (
+            "the group went on by one",
+            incident(now_at(1, commit(44))),
+            vec![moved(1, Some(43), Some(44), 0)],
+        ),
+        (
+            "the group went back",
+            incident(now_at(1, commit(42))),
+            vec![moved(1, Some(43), Some(42), 0)],
+        ),
+        (
+            "somebody else has moved it to the target",
+            incident(now_at(1, commit(31))),
+            vec![moved(1, Some(43), Some(31), 0)],
+        ),
+        (
+            "the same offset was committed again, with metadata: somebody was there",
+            incident(now_at(1, with_metadata(43, "new"))),
+            vec![moved(1, Some(43), Some(43), 0)],
+        ),
+        (
+            "the commit is gone",
+            incident(|a| reading(&mut a.seen, 1).committed = Ok(None)),
+            vec![moved(1, Some(43), None, 0)],
+        ),
+    ];
+    for (n, (what, apply, refusals)) in cases.into_iter().enumerate() {
+        assert_eq!(apply.refused(), refusals, "case {}: {what}", n + 1);
+    }
+}
+
+#[test]
+fn all_checks_together_in_a_stable_order() {
+    let refused = two(|a| {
+        a.approval().status = ApprovalStatus::Expired;
+        a.enabled = false;
+        a.recovery.fence = 2;
+        a.claim = None;
+        a.seen.cluster_id = ClusterId("cluster-b".into());
+        a.config_hash = "config-2".into();
+        describe(&mut a.seen).members = vec![member("worker-a")];
+        a.seen.topics.insert("shipments".into(), topic(8, 3));
+        reading(&mut a.seen, 0).log = Ok(log(32, 43));
+        reading(&mut a.seen, 1).committed = Ok(Some(commit(50)));
+    })
+    .refused();
+    let codes: Vec<_> = refused.iter().map(Refusal::code).collect();
+    assert_eq!(
+        codes,
+        [
+            "APPROVAL_EXPIRED",
+            "APPLY_SWITCHED_OFF",
+            "FENCED",
+            "CLAIM_LOST",
+            "CLUSTER_MISMATCH",
+            "PLAN_STALE",
+            "GROUP_ACTIVE",
+            "PLAN_STALE",
+            "PLAN_STALE",
+            "PLAN_STALE",
+        ]
+    );
+    assert_eq!(
+        refused[8..],
+        [
+            stale(Stale::Target {
+                partition: p(0),
+                target: 31,
+                log_start: 32,
+                high: 43,
+            }),
+            moved(1, Some(43), Some(50), 0),
+        ]
+    );
+}
+
+#[test]
+fn the_log_may_grow_and_the_plan_may_wait_until_the_last_moment() {
+    let approved = incident(|a| {
+        a.now = at("10:14:59");
+        reading(&mut a.seen, 1).log = Ok(log(31, 9_000));
+        a.seen.partitions.insert(
+            p(3),
+            PartitionReading {
+                committed: Err(Fault::NoLeader),
+                log: Err(Fault::NoLeader),
+            },
+        );
+    });
+    assert_eq!(approved.sends().len(), 1);
+}
+
+#[test]
+fn how_far_a_group_may_go_on_until_it_is_stopped() {
+    let sends = vec![Change::Commit(vec![(p(1), commit(31))])];
+    let cases = [
+        ("nowhere", commit(43), true),
+        ("to the limit", commit(53), true),
+        ("beyond the limit", commit(54), false),
+        ("back", commit(42), false),
+        (
+            "nowhere, with the last commit of a consumer that closes",
+            with_metadata(43, "closing"),
+            true,
+        ),
+    ];
+    for (what, now, allowed) in cases {
+        let apply = drifting(now_at(1, now.clone()));
+        if allowed {
+            let approved = apply.authorize().unwrap();
+            assert_eq!(changes(&approved), sends, "{what}");
+            // What is remembered is what was there, not what was planned.
+            assert_eq!(approved.pre_image().0, [(p(1), Some(now))].into(), "{what}");
+        } else {
+            let limit = moved(1, Some(43), Some(now.offset), 10);
+            assert_eq!(apply.refused(), vec![limit], "{what}");
+        }
+    }
+    let gone = drifting(|a| reading(&mut a.seen, 1).committed = Ok(None));
+    assert_eq!(gone.refused(), vec![moved(1, Some(43), None, 10)]);
+}
+
+#[test]
+fn a_plan_that_skips_does_not_bring_back_a_group_that_has_passed_its_target() {
+    let skipping = |now: i64| {
+        let scene = Scene::from(Target::offsets(&[(1, 50)])).changed(|s| {
+            s.allow.forward = true;
+            describe(&mut s.seen).members = vec![member("worker-a")];
+            s.policy.wait_for_empty_seconds = Some(600);
+            reading(&mut s.seen, 1).log = Ok(log(0, 100));
+        });
+        Apply::of(&scene).changed(|a| {
+            describe(&mut a.seen).members = Vec::new();
+            reading(&mut a.seen, 1).committed = Ok(Some(commit(now)));
+        })
+    };
+    assert_eq!(skipping(43).sends().len(), 1);
+    assert_eq!(skipping(50).sends().len(), 1);
+    assert_eq!(
+        skipping(51).refused(),
+        vec![moved(1, Some(43), Some(51), 10_000)]
+    );
+}
+
+#[test]
+fn a_retry_is_judged_by_the_pre_image() {
+    let before = || PreImage([(p(0), Some(commit(40))), (p(1), Some(commit(43)))].into());
+    let retried = |change: fn(&mut Apply)| two(|a| a.pre_image = Some(before())).changed(change);
+    let send = |partitions: &[i32]| -> Vec<Change> {
+        vec![Change::Commit(
+            partitions.iter().map(|n| (p(*n), commit(31))).collect(),
+        )]
+    };
+    assert_eq!(retried(|_| {}).sends(), send(&[0, 1]), "nothing was sent");
+    let half = retried(|a| reading(&mut a.seen, 0).committed = Ok(Some(commit(31))));
+    assert_eq!(half.sends(), send(&[1]), "half moved: the rest");
+    assert_eq!(
+        half.authorize().unwrap().pre_image(),
+        &before(),
+        "the first try's pre-image stands"
+    );
+    let all = retried(|a| {
+        for n in [0, 1] {
+            reading(&mut a.seen, n).committed = Ok(Some(commit(31)));
+        }
+    });
+    assert_eq!(all.sends(), vec![], "all moved: nothing to send");
+    let gone_on = retried(|a| {
+        reading(&mut a.seen, 0).committed = Ok(Some(commit(31)));
+        reading(&mut a.seen, 1).committed = Ok(Some(commit(35)));
+    });
+    assert_eq!(
+        gone_on.refused(),
+        vec![moved(1, Some(43), Some(35), 0)],
+        "one is somewhere else: nothing more is sent"
+    );
+    let same_offset = retried(|a| {
+        reading(&mut a.seen, 1).committed = Ok(Some(with_metadata(43, "new")));
+    });
+    assert_eq!(same_offset.refused(), vec![moved(1, Some(43), Some(43), 0)]);
+    let damaged = retried(|a| {
+        a.pre_image.as_mut().unwrap().0.remove(&p(1));
+    });
+    assert_eq!(damaged.refused(), vec![moved(1, Some(43), Some(43), 0)]);
+}
+
+/// The drift of a first try is in its pre-image; a second one has no drift of its own.
+#[test]
+fn a_retry_allows_no_drift_beyond_the_pre_image() {
+    let drifted = |now: i64| {
+        drifting(|a| {
+            a.pre_image = Some(PreImage([(p(1), Some(commit(50)))].into()));
+            reading(&mut a.seen, 1).committed = Ok(Some(commit(now)));
+        })
+    };
+    assert_eq!(drifted(50).sends().len(), 1);
+    assert_eq!(
+        drifted(51).refused(),
+        vec![moved(1, Some(43), Some(51), 10)]
+    );
+    assert_eq!(
+        drifted(43).refused(),
+        vec![moved(1, Some(43), Some(43), 10)]
+    );
+}
+
+#[test]
+fn bringing_a_group_back() {
+    assert!(
+        bringing_back(|_| {})
+            .plan
+            .warnings
+            .contains(&Warning::CreatesGroup)
+    );
+    let all = vec![Change::Commit((0..3).map(|n| (p(n), commit(31))).collect())];
+    assert_eq!(bringing_back(|_| {}).sends(), all, "still absent");
+
+    // It was created, by hand or by a consumer that left again, and has no commit yet.
+    let created = bringing_back(|a| describe(&mut a.seen).state = GroupState::Empty);
+    assert_eq!(created.sends(), all);
+
+    let committed = bringing_back(|a| {
+        describe(&mut a.seen).state = GroupState::Empty;
+        reading(&mut a.seen, 1).committed = Ok(Some(commit(5)));
+    });
+    assert_eq!(committed.refused(), vec![moved(1, None, Some(5), 0)]);
+
+    let dead = || Refusal::GroupStateUnproven {
+        seen: "Dead".into(),
+    };
+    let alive_after_all = bringing_back(|a| {
+        reading(&mut a.seen, 1).committed = Ok(Some(commit(5)));
+    });
+    assert_eq!(
+        alive_after_all.refused(),
+        vec![dead(), moved(1, None, Some(5), 0)]
+    );
+
+    let unread = bringing_back(|a| reading(&mut a.seen, 1).committed = Err(Fault::NoLeader));
+    assert_eq!(
+        unread.refused(),
+        vec![
+            dead(),
+            Refusal::EvidenceIncomplete {
+                at: "shipments-1".into(),
+                fault: Fault::NoLeader,
+            }
+        ],
+        "absence is not proven by a reading that failed"
+    );
+
+    let not_described = bringing_back(|a| a.seen.description = Err(Fault::NotAuthorised));
+    assert_eq!(
+        not_described.refused(),
+        vec![Refusal::GroupStateUnproven {
+            seen: "not authorised to read it".into(),
+        }]
+    );
+
+    // A retry after the first request went through: the group is there now.
+    let half = bringing_back(|a| {
+        describe(&mut a.seen).state = GroupState::Empty;
+        reading(&mut a.seen, 0).committed = Ok(Some(commit(31)));
+        a.pre_image = Some(PreImage((0..3).map(|n| (p(n), None)).collect()));
+    });
+    assert_eq!(
+        half.sends(),
+        vec![Change::Commit(vec![(p(1), commit(31)), (p(2), commit(31))])]
+    );
+}
+
+#[test]
+fn requests_are_as_few_as_fit_and_removals_go_last() {
+    let scene = Scene::incident().changed(|s| {
+        s.allow.restore_missing = true;
+        commit_nothing(&mut s.seen);
+    });
+    let mut apply = Apply::of(&scene);
+    let approved = apply.authorize().unwrap();
+    let partitions = |limit: usize| -> Vec<Vec<i32>> {
+        approved
+            .requests(limit, |_, _, _| 10)
+            .iter()
+            .map(|request| match request.change() {
+                Change::Commit(commits) => commits.iter().map(|(p, _)| p.partition).collect(),
+                Change::Remove(_) => panic!("nothing is removed"),
+            })
+            .collect()
+    };
+    assert_eq!(partitions(30), [[0, 1, 2]]);
+    assert_eq!(partitions(29), [vec![0, 1], vec![2]]);
+    assert_eq!(partitions(10), [[0], [1], [2]]);
+    // One commit that is over the limit by itself still goes out: the broker has the last word on it.
+    assert_eq!(partitions(1), [[0], [1], [2]]);
+
+    // The undo of the incident beside a commit that there was none of before.
+    apply = two(|_| {});
+    let undone = Scene {
+        target: Target::Undo(
+            apply.plan.clone(),
+            PreImage([(p(0), None), (p(1), Some(commit(43)))].into()),
+        ),
+        ..Scene::incident()
+    }
+    .changed(|s| {
+        reading(&mut s.seen, 0).committed = Ok(Some(commit(31)));
+        reading(&mut s.seen, 1).committed = Ok(Some(commit(31)));
+    });
+    assert_eq!(
+        Apply::of(&undone).sends(),
+        vec![
+            Change::Commit(vec![(p(1), commit(43))]),
+            Change::Remove(vec![p(0)]),
+        ]
+    );
+}
+
+#[test]
+fn the_time_to_apply_starts_at_the_decision() {
+    let plan = Scene::incident().ready();
+    let mut given = approval(&plan);
+    assert_eq!(given.apply_by(&plan), Some(at("10:15:00")));
+    assert_eq!(
+        given.admits(&plan, EXECUTION, at("10:14:59")),
+        Ok(at("10:15:00"))
+    );
+    for status in [
+        ApprovalStatus::Pending,
+        ApprovalStatus::Rejected,
+        ApprovalStatus::Expired,
+        ApprovalStatus::Superseded,
+    ] {
+        given.status = status;
+        assert_eq!(given.apply_by(&plan), None, "{status:?}");
+        assert!(given.admits(&plan, EXECUTION, at("09:45:00")).is_err());
+    }
+}
+
+#[test]
+fn an_approval_is_open_until_its_time_and_then_closed_for_good() {
+    let plan = Scene::incident().ready();
+    let mut asked = approval(&plan);
+    asked.status = ApprovalStatus::Pending;
+    assert_eq!(asked.standing(at("10:29:00")), Standing::Open);
+    assert_eq!(
+        asked.standing(at("10:29:01")),
+        Standing::Closed(ApprovalStatus::Expired)
+    );
+    asked.status = Decision::Reject.status();
+    assert_eq!(
+        asked.standing(at("09:45:00")),
+        Standing::Closed(ApprovalStatus::Rejected)
+    );
+}
+
+#[test]
+fn topics_are_named_once() {
+    let plan = two(|_| {}).plan;
+    assert_eq!(topics(&plan), BTreeSet::from(["shipments"]));
+    assert_eq!(plan.left_alone, vec![(p(2), LeftAlone::AlreadyThere)]);
+}

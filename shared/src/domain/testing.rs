@@ -1,0 +1,422 @@
+//! What the tests of the rules are made of: the incident that the project was begun for, as values.
+//!
+//! Topic `shipments`, three partitions, group `shipment-sync`. At 08:00 it had read to 31/31/31; a bad release read on
+//! to 43 in partition 1; it is 09:30 now and the consumers are stopped.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::approval::{Approval, ApprovalStatus, ApprovedPlan, Evidence, authorize};
+use super::checkpoint::{Checkpoint, CheckpointHeader, CheckpointId, checkpoint};
+use super::group::{
+    GroupDescription, GroupObservation, GroupState, GroupType, Member, PartitionReading,
+    TopicDescription,
+};
+use super::offset::{
+    ClusterId, CommittedOffset, Fault, GroupId, TopicId, TopicPartition, Watermarks,
+};
+use super::plan::{Plan, PlanId};
+use super::planner::{Planned, Planning, Targets, plan};
+use super::policy::GroupPolicy;
+use super::recovery::{Claim, PreImage, Recovery};
+use super::refusal::{MemberSeen, Refusal};
+use super::request::{Allowances, ResetSpec, RewindRequest, Selection};
+
+pub(super) const EXECUTION: &str = "execution-1";
+
+/// An instant of the day of the incident.
+pub(super) fn at(time: &str) -> Timestamp {
+    format!("2026-11-30T{time}Z").parse().unwrap()
+}
+
+/// A partition of `shipments`.
+pub(super) fn p(partition: i32) -> TopicPartition {
+    TopicPartition::new("shipments", partition)
+}
+
+pub(super) fn id(byte: u8) -> Option<TopicId> {
+    TopicId::from_bytes([byte; 16])
+}
+
+pub(super) fn log(log_start: i64, high: i64) -> Watermarks {
+    Watermarks {
+        log_start,
+        last_stable: high,
+        high,
+        leader_epoch: Some(5),
+    }
+}
+
+/// An offset as a consumer commits it: with the epoch of the record before it.
+pub(super) fn commit(offset: i64) -> CommittedOffset {
+    CommittedOffset {
+        leader_epoch: Some(4),
+        ..CommittedOffset::bare(offset)
+    }
+}
+
+pub(super) fn with_metadata(offset: i64, metadata: &str) -> CommittedOffset {
+    CommittedOffset {
+        metadata: metadata.as_bytes().to_vec(),
+        ..commit(offset)
+    }
+}
+
+pub(super) fn member(name: &str) -> Member {
+    Member {
+        member_id: format!("{name}-id"),
+        client_id: name.to_owned(),
+        host: "/10.0.0.7".to_owned(),
+        instance_id: None,
+        assignment: vec![p(0), p(1), p(2)],
+    }
+}
+
+pub(super) fn member_seen(name: &str) -> MemberSeen {
+    MemberSeen {
+        client_id: name.to_owned(),
+        member_id: format!("{name}-id"),
+        host: "/10.0.0.7".to_owned(),
+    }
+}
+
+/// An inactive group at these offsets of `shipments`, each partition's log holding 0 to its `high`.
+pub(super) fn seen(offsets: &[i64], highs: &[i64]) -> GroupObservation {
+    let partitions = offsets.iter().zip(highs).zip(0..);
+    GroupObservation {
+        cluster_id: ClusterId("cluster-a".to_owned()),
+        group: GroupId("shipment-sync".to_owned()),
+        description: Ok(GroupDescription {
+            state: GroupState::Empty,
+            group_type: GroupType::Classic,
+            is_simple: false,
+            assignor: String::new(),
+            members: Vec::new(),
+            may_alter: Some(true),
+        }),
+        topics: [("shipments".to_owned(), topic(7, 3))].into(),
+        partitions: partitions
+            .map(|((offset, high), partition)| {
+                let reading = PartitionReading {
+                    committed: Ok(Some(commit(*offset))),
+                    log: Ok(log(0, *high)),
+                };
+                (p(partition), reading)
+            })
+            .collect(),
+        began_at: at("09:29:59"),
+        ended_at: at("09:30:00"),
+    }
+}
+
+pub(super) fn topic(id_byte: u8, partitions: i32) -> Result<TopicDescription, Fault> {
+    Ok(TopicDescription {
+        id: id(id_byte),
+        partitions,
+    })
+}
+
+pub(super) fn describe(seen: &mut GroupObservation) -> &mut GroupDescription {
+    seen.description.as_mut().unwrap()
+}
+
+/// As a broker describes a group that does not exist, a live share group, and a live Streams group.
+pub(super) fn make_dead(seen: &mut GroupObservation) {
+    describe(seen).state = GroupState::Dead;
+    describe(seen).is_simple = true;
+}
+
+pub(super) fn reading(seen: &mut GroupObservation, partition: i32) -> &mut PartitionReading {
+    seen.partitions.get_mut(&p(partition)).unwrap()
+}
+
+pub(super) fn commit_nothing(seen: &mut GroupObservation) {
+    for reading in seen.partitions.values_mut() {
+        reading.committed = Ok(None);
+    }
+}
+
+/// A checkpoint of a reading, which ended at that time.
+pub(super) fn checkpoint_at(name: &str, time: &str, mut seen: GroupObservation) -> Checkpoint {
+    seen.ended_at = at(time);
+    checkpoint(CheckpointId(name.to_owned()), &seen, None, false).unwrap()
+}
+
+pub(super) fn header(of: &Checkpoint) -> CheckpointHeader {
+    CheckpointHeader {
+        id: of.id.clone(),
+        ended_at: of.ended_at,
+        disowned_by: None,
+        anomalies: of.anomalies.clone(),
+        pinned: false,
+        expires_at: None,
+    }
+}
+
+/// The target of a scene.
+pub(super) enum Target {
+    Checkpoint {
+        checkpoint: Checkpoint,
+        newest: Option<Checkpoint>,
+        later: Vec<CheckpointHeader>,
+        passed_over: (usize, BTreeSet<PlanId>),
+    },
+    Timestamp(
+        Timestamp,
+        BTreeMap<TopicPartition, Result<Option<i64>, Fault>>,
+    ),
+    Offsets(BTreeMap<TopicPartition, i64>),
+    Shift(i64),
+    Earliest,
+    Undo(Plan, PreImage),
+    Missing(Refusal),
+}
+
+impl Target {
+    pub(super) fn checkpoint(checkpoint: Checkpoint) -> Self {
+        Self::Checkpoint {
+            checkpoint,
+            newest: None,
+            later: Vec::new(),
+            passed_over: (0, BTreeSet::new()),
+        }
+    }
+
+    pub(super) fn offsets(offsets: &[(i32, i64)]) -> Self {
+        Self::Offsets(offsets.iter().map(|(n, offset)| (p(*n), *offset)).collect())
+    }
+}
+
+/// Everything that one plan is made of, owned, so that a case can change one thing of it.
+pub(super) struct Scene {
+    pub(super) seen: GroupObservation,
+    pub(super) target: Target,
+    pub(super) allow: Allowances,
+    pub(super) selection: Selection,
+    pub(super) policy: GroupPolicy,
+    pub(super) pinned: Option<ClusterId>,
+}
+
+impl Scene {
+    /// The incident: back to 08:00, when partition 1 was at 31.
+    pub(super) fn incident() -> Self {
+        Self::from(Target::checkpoint(checkpoint_at(
+            "cp-0800",
+            "08:00:00",
+            seen(&[31, 31, 31], &[31, 43, 31]),
+        )))
+    }
+
+    /// The group at 31/43/31, each log ending at 43, and another target.
+    pub(super) fn from(target: Target) -> Self {
+        Self {
+            seen: seen(&[31, 43, 31], &[43, 43, 43]),
+            target,
+            allow: Allowances::default(),
+            selection: Selection::All,
+            policy: GroupPolicy::default(),
+            pinned: None,
+        }
+    }
+
+    pub(super) fn changed(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
+    /// The checkpoint that is the target.
+    pub(super) fn source(&mut self) -> &mut Checkpoint {
+        match &mut self.target {
+            Target::Checkpoint { checkpoint, .. } => checkpoint,
+            _ => panic!("the target is no checkpoint"),
+        }
+    }
+
+    pub(super) fn plan(&self) -> Planned {
+        let request = RewindRequest {
+            cluster: "local".to_owned(),
+            group: GroupId("shipment-sync".to_owned()),
+            // The rules read the resolved target, never this.
+            target: ResetSpec::ToEarliest,
+            selection: self.selection.clone(),
+            allow: self.allow,
+            dry_run: false,
+            reason: "the 08:10 release dropped records".to_owned(),
+            requested_by: "ana".to_owned(),
+        };
+        plan(&Planning {
+            id: PlanId("plan-1".to_owned()),
+            now: at("09:30:01"),
+            request: &request,
+            policy: &self.policy,
+            config_hash: "config-1",
+            pinned_cluster: self.pinned.as_ref(),
+            seen: &self.seen,
+            targets: match &self.target {
+                Target::Checkpoint {
+                    checkpoint,
+                    newest,
+                    later,
+                    passed_over,
+                } => Targets::Checkpoint {
+                    checkpoint,
+                    newest: newest.as_ref(),
+                    later,
+                    passed_over: passed_over.clone(),
+                },
+                Target::Timestamp(at, offsets) => Targets::Timestamp { at: *at, offsets },
+                Target::Offsets(offsets) => Targets::Offsets(offsets),
+                Target::Shift(by) => Targets::Shift(*by),
+                Target::Earliest => Targets::Earliest,
+                Target::Undo(plan, pre_image) => Targets::Undo {
+                    plan,
+                    pre_image: &pre_image.0,
+                },
+                Target::Missing(refusal) => Targets::Missing(refusal),
+            },
+        })
+    }
+
+    pub(super) fn ready(&self) -> Plan {
+        match self.plan() {
+            Planned::Ready(plan) => *plan,
+            other => panic!("no plan: {other:?}"),
+        }
+    }
+
+    pub(super) fn refused(&self) -> Vec<Refusal> {
+        match self.plan() {
+            Planned::Refused(refusals) => refusals,
+            other => panic!("not refused: {other:?}"),
+        }
+    }
+}
+
+/// What was committed for the moved partitions when a plan was made.
+pub(super) fn pre_image(plan: &Plan) -> PreImage {
+    let each = plan.moves.iter();
+    PreImage(
+        each.map(|m| (m.partition.clone(), m.from.clone()))
+            .collect(),
+    )
+}
+
+/// The group after every move of `plan` was applied.
+pub(super) fn apply(plan: &Plan, seen: &mut GroupObservation) {
+    for m in &plan.moves {
+        seen.partitions.get_mut(&m.partition).unwrap().committed = Ok(m.to.clone());
+    }
+    // Kafka drops a group that is left without members and offsets, and makes one that is committed to.
+    let emptied = seen.has_no_commits();
+    describe(seen).state = if emptied {
+        GroupState::Dead
+    } else {
+        GroupState::Empty
+    };
+}
+
+/// An approval of `plan`, given at 09:40.
+pub(super) fn approval(plan: &Plan) -> Approval {
+    Approval {
+        plan: plan.id.clone(),
+        digest: plan.digest(),
+        execution: EXECUTION.to_owned(),
+        created_at: plan.created_at,
+        approve_by: plan.approve_by,
+        status: ApprovalStatus::Approved,
+        decided_by: Some("bo".to_owned()),
+        decided_at: Some(at("09:40:00")),
+        reason: None,
+        delivered_at: None,
+    }
+}
+
+pub(super) fn claim(plan: &Plan) -> Claim {
+    Claim {
+        execution: EXECUTION.to_owned(),
+        plan: plan.id.clone(),
+        expires_at: at("12:00:00"),
+    }
+}
+
+pub(super) fn recovery(plan: &Plan) -> Recovery {
+    Recovery {
+        plan: plan.id.clone(),
+        execution: EXECUTION.to_owned(),
+        cluster_id: plan.cluster_id.clone(),
+        group: plan.group.clone(),
+        opened_at: plan.created_at,
+        apply_by: None,
+        quiet: None,
+        fence: 0,
+        apply_until: None,
+        apply_ended_at: None,
+        refusals: Vec::new(),
+        outcome: None,
+        closed_at: None,
+    }
+}
+
+/// Everything that Apply reads, owned, so that a case can change one thing of it.
+pub(super) struct Apply {
+    pub(super) plan: Plan,
+    pub(super) now: Timestamp,
+    pub(super) execution: String,
+    pub(super) approval: Option<Approval>,
+    pub(super) recovery: Recovery,
+    pub(super) claim: Option<Claim>,
+    pub(super) enabled: bool,
+    pub(super) config_hash: String,
+    pub(super) seen: GroupObservation,
+    pub(super) pre_image: Option<PreImage>,
+}
+
+impl Apply {
+    /// The incident's plan, approved at 09:40, applied at 09:45.
+    pub(super) fn of(scene: &Scene) -> Self {
+        let plan = scene.ready();
+        Self {
+            now: at("09:45:00"),
+            execution: EXECUTION.to_owned(),
+            approval: Some(approval(&plan)),
+            recovery: recovery(&plan),
+            claim: Some(claim(&plan)),
+            enabled: true,
+            config_hash: plan.config_hash.clone(),
+            seen: scene.seen.clone(),
+            pre_image: None,
+            plan,
+        }
+    }
+
+    pub(super) fn changed(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
+    pub(super) fn approval(&mut self) -> &mut Approval {
+        self.approval.as_mut().unwrap()
+    }
+
+    pub(super) fn authorize(&self) -> Result<ApprovedPlan, Vec<Refusal>> {
+        authorize(
+            &self.plan,
+            &Evidence {
+                now: self.now,
+                execution: &self.execution,
+                approval: self.approval.as_ref(),
+                recovery: &self.recovery,
+                claim: self.claim.as_ref(),
+                apply_enabled: self.enabled,
+                config_hash: &self.config_hash,
+                seen: &self.seen,
+                pre_image: self.pre_image.as_ref(),
+            },
+        )
+    }
+
+    pub(super) fn refused(&self) -> Vec<Refusal> {
+        self.authorize().unwrap_err()
+    }
+}
