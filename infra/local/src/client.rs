@@ -275,7 +275,12 @@ impl Client {
     /// # Errors
     /// If the broker refuses.
     pub async fn begin_transaction(&self, topic: &str, records: &[Record]) -> Result<Transaction> {
-        let producer = self.transactional()?;
+        let producer: BaseProducer = self
+            .config
+            .clone()
+            .set("transactional.id", Ulid::generate().to_string())
+            .create()
+            .doing(|| "create a transactional producer".to_owned())?;
         let (topic, records) = (topic.to_owned(), records.to_vec());
         blocking(move || {
             let doing = || format!("produce to {topic} in a transaction");
@@ -298,31 +303,6 @@ impl Client {
         .await
     }
 
-    /// Commits offsets of a group in a transaction that is still open when this returns: they are pending.
-    ///
-    /// # Errors
-    /// If the broker refuses.
-    pub async fn begin_commit(&self, group: &str, commits: &[Commit]) -> Result<Transaction> {
-        let producer = self.transactional()?;
-        let consumer = self.simple_consumer(group)?;
-        let doing = format!("commit offsets of {group} in a transaction");
-        let list = commit_list(commits).doing(|| doing.clone())?;
-        blocking(move || {
-            let doing = || doing.clone();
-            let group = consumer
-                .group_metadata()
-                .ok_or(KafkaError::Canceled)
-                .doing(doing)?;
-            producer.init_transactions(CALL_LIMIT).doing(doing)?;
-            producer.begin_transaction().doing(doing)?;
-            producer
-                .send_offsets_to_transaction(&list, &group, CALL_LIMIT)
-                .doing(doing)?;
-            Ok(Transaction { producer })
-        })
-        .await
-    }
-
     /// Commits offsets of a group that has no members, as a consumer that assigns itself would.
     ///
     /// # Errors
@@ -330,7 +310,14 @@ impl Client {
     pub async fn commit(&self, group: &str, commits: &[Commit]) -> Result<()> {
         let consumer = self.simple_consumer(group)?;
         let doing = format!("commit offsets of {group}");
-        let list = commit_list(commits).doing(|| doing.clone())?;
+        let mut list = TopicPartitionList::new();
+        for commit in commits {
+            let mut element = list.add_partition(&commit.topic, commit.partition);
+            element
+                .set_offset(Offset::Offset(commit.offset))
+                .doing(|| doing.clone())?;
+            element.set_metadata(&commit.metadata);
+        }
         blocking(move || consumer.commit(&list, CommitMode::Sync).doing(|| doing)).await
     }
 
@@ -379,14 +366,6 @@ impl Client {
             .doing(|| "create an admin client".to_owned())
     }
 
-    fn transactional(&self) -> Result<BaseProducer> {
-        self.config
-            .clone()
-            .set("transactional.id", Ulid::generate().to_string())
-            .create()
-            .doing(|| "create a transactional producer".to_owned())
-    }
-
     fn simple_consumer(&self, group: &str) -> Result<BaseConsumer> {
         self.config
             .clone()
@@ -395,16 +374,6 @@ impl Client {
             .create()
             .doing(|| "create a consumer".to_owned())
     }
-}
-
-fn commit_list(commits: &[Commit]) -> std::result::Result<TopicPartitionList, KafkaError> {
-    let mut list = TopicPartitionList::with_capacity(commits.len());
-    for commit in commits {
-        let mut element = list.add_partition(&commit.topic, commit.partition);
-        element.set_offset(Offset::Offset(commit.offset))?;
-        element.set_metadata(&commit.metadata);
-    }
-    Ok(list)
 }
 
 fn admin_options() -> AdminOptions {
