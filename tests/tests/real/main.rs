@@ -1,4 +1,7 @@
 //! Everything that needs real parts: Apache Kafka itself, the real state machine, a real browser.
 
+mod approval;
+mod asked;
 mod checkpoints;
 mod incident;
+mod scale;
