@@ -18,6 +18,8 @@ use offset_guard_local::stack::{BOOTSTRAP, CLUSTER_ID, Stack, StackOptions};
 use serde_json::{Value, json};
 use ulid::Ulid;
 
+pub mod wide;
+
 /// What a test returns.
 pub type Outcome = Result<(), Box<dyn Error>>;
 
@@ -120,6 +122,14 @@ drift_limit = 2
 cluster = "main"
 pattern = "hasty-*"
 approve_within_seconds = 4
+settle_seconds = 2
+
+# Forgets soon.
+[[groups]]
+cluster = "main"
+pattern = "keeping-*"
+keep_checkpoints = 2
+min_history_seconds = 4
 settle_seconds = 2
 
 # Approved in time, and too late a moment after.

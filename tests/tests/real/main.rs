@@ -5,6 +5,8 @@ mod apply_faults;
 mod approval;
 mod asked;
 mod bench;
+mod checkpoints;
 mod history;
 mod incident;
 mod processes;
+mod scale;
