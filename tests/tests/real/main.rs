@@ -5,6 +5,7 @@ mod apply_faults;
 mod approval;
 mod asked;
 mod bench;
+mod browser;
 mod checkpoints;
 mod history;
 mod incident;
