@@ -9,12 +9,12 @@ use std::{
 
 use fantoccini::{ClientBuilder, Locator};
 use hyper_util::client::legacy::connect::HttpConnector;
+use offset_guard_preflight::Need;
 use serde_json::json;
 
 use crate::{
     Error, Result,
     error::Doing,
-    preflight::{self, Need},
     run::{Process, Run, until},
 };
 
@@ -36,7 +36,7 @@ impl Browser {
     /// # Errors
     /// If Chromium or its driver is missing or does not start.
     pub async fn start() -> Result<Self> {
-        preflight::check(&[Need::Browser])?;
+        offset_guard_preflight::check(&[Need::Browser])?;
         let run = Run::open(Duration::ZERO)?;
         let profile = run.dir().join("profile");
         fs::create_dir(&profile).doing(|| format!("create {}", profile.display()))?;

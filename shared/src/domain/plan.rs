@@ -250,7 +250,11 @@ impl fmt::Display for Warning {
                 "the group is active ({} {}): stop its consumers after approving; \
                  until then its commits may go forward by at most {drift_limit} a partition",
                 members.len(),
-                if members.len() == 1 { "member" } else { "members" }
+                if members.len() == 1 {
+                    "member"
+                } else {
+                    "members"
+                }
             ),
             Self::AssignOnly => f.write_str(
                 "the group has no group protocol: consumers that assign themselves are invisible",

@@ -271,6 +271,27 @@ async fn nothing_is_sent_after_the_fence() {
 }
 
 #[tokio::test]
+async fn a_misspelt_switch_does_not_read_as_one_that_nobody_set() {
+    let table = Table::new().await;
+    let store = table.store();
+    assert_eq!(store.apply_switch().await.unwrap(), None);
+    for (name, value) in [
+        ("off", AttributeValue::Bool(true)),
+        ("on", AttributeValue::S("false".to_owned())),
+    ] {
+        table
+            .put(Item::from([
+                ("pk".to_owned(), AttributeValue::S("CONTROL".to_owned())),
+                ("sk".to_owned(), AttributeValue::S("APPLY".to_owned())),
+                (name.to_owned(), value),
+            ]))
+            .await;
+        assert!(store.apply_switch().await.is_err(), "{name}");
+        assert!(store.may_send(&plan_id(1)).await.is_err(), "{name}");
+    }
+}
+
+#[tokio::test]
 async fn twenty_raise_the_fence_twenty_times() {
     let table = Table::new().await;
     let store = table.store();
