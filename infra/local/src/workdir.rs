@@ -59,7 +59,7 @@ pub fn progress(line: &str) {
 pub async fn python() -> Result<PathBuf> {
     let requirements = resource("requirements.txt");
     let made_from = read(&requirements)?;
-    let notice = "Fetching the local AWS (Python packages, 40 MB) ...";
+    let notice = "Fetching the local AWS (Python packages) ...";
     let venv = install("venv", made_from, notice, async move |dir: PathBuf| {
         let mut make = Command::new("python3");
         make.args(["-m", "venv"]).arg(&dir);

@@ -208,7 +208,7 @@ where
 /// What a plan that goes back without a source checkpoint undoes: everything after the newest checkpoint that its
 /// targets do not lie before.
 async fn undone_since(store: &Store, plan: &Plan) -> Result<Option<Disowns>, Error> {
-    if matches!(plan.source, Source::Undo { .. }) || plan.skipped() > 0 {
+    if matches!(plan.source, Source::Undo { .. }) || !plan.goes_back() {
         return Ok(None);
     }
     let headers = store

@@ -609,6 +609,37 @@ mod tests {
         assert_eq!(made.anomalies, vec![]);
     }
 
+    #[test]
+    fn a_checkpoint_is_undone_by_a_move_to_before_it() {
+        let made = checkpoint(
+            id(),
+            &seen(&[(0, Ok(Some(4))), (1, Ok(None))], 10),
+            None,
+            false,
+        )
+        .unwrap();
+        let to = |partition, byte, to: Option<i64>| PartitionMove {
+            partition: TopicPartition::new("t", partition),
+            topic_id: TopicId::from_bytes([byte; 16]),
+            from: Some(CommittedOffset::bare(9)),
+            to: to.map(CommittedOffset::bare),
+            log: log(10),
+            lost: 0,
+        };
+        assert!(made.is_beyond(&[to(0, 7, Some(3))]));
+        assert!(made.is_beyond(&[to(1, 7, Some(3)), to(0, 7, Some(3))]));
+        for (what, m) in [
+            ("exactly there", to(0, 7, Some(4))),
+            ("after it", to(0, 7, Some(5))),
+            ("where it had no commit", to(1, 7, Some(0))),
+            ("where it had no partition", to(2, 7, Some(0))),
+            ("in another log of the same name", to(0, 8, Some(3))),
+            ("a commit that is removed", to(0, 7, None)),
+        ] {
+            assert!(!made.is_beyond(&[m]), "{what}");
+        }
+    }
+
     fn header(seconds: i64) -> CheckpointHeader {
         CheckpointHeader {
             id: CheckpointId(seconds.to_string()),

@@ -341,6 +341,13 @@ impl Plan {
         total(self.moves.iter().map(PartitionMove::skipped))
     }
 
+    /// Whether any partition goes back, and with that undoes what was remembered since. A plan that only goes forward
+    /// undoes nothing.
+    #[must_use]
+    pub fn goes_back(&self) -> bool {
+        self.moves.iter().any(|m| m.skipped() == 0)
+    }
+
     /// Whether applying creates the group: no partition has a commit, and it is gone.
     #[must_use]
     pub fn creates_group(&self) -> bool {

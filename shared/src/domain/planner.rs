@@ -796,28 +796,26 @@ fn assemble(
         |description| (description.state, description.group_type),
     );
     let active = matches!(planning.seen.activity(), Activity::Active { .. });
-    let (source, disowned_after) = match &planning.targets {
-        Targets::Checkpoint { checkpoint, .. } => (
-            Source::Checkpoint {
-                id: checkpoint.id.clone(),
-                ended_at: checkpoint.ended_at,
-            },
-            Some(checkpoint.ended_at),
-        ),
-        // Records written at or after that time are read again, so what was remembered after it is undone.
-        Targets::Timestamp { at, .. } => (Source::Timestamp { at: *at }, Some(*at)),
-        Targets::Offsets(_) => (Source::Offsets, None),
-        Targets::Shift(by) => (Source::Shift { by: *by }, None),
-        Targets::Earliest | Targets::Missing(_) => (Source::Earliest, None),
-        Targets::Undo { plan, .. } => (
-            Source::Undo {
-                plan: plan.id.clone(),
-            },
-            None,
-        ),
+    let source = match &planning.targets {
+        Targets::Checkpoint { checkpoint, .. } => Source::Checkpoint {
+            id: checkpoint.id.clone(),
+            ended_at: checkpoint.ended_at,
+        },
+        Targets::Timestamp { at, .. } => Source::Timestamp { at: *at },
+        Targets::Offsets(_) => Source::Offsets,
+        Targets::Shift(by) => Source::Shift { by: *by },
+        Targets::Earliest | Targets::Missing(_) => Source::Earliest,
+        Targets::Undo { plan, .. } => Source::Undo {
+            plan: plan.id.clone(),
+        },
     };
-    let goes_back = moves.iter().any(|m| m.skipped() == 0);
-    Plan {
+    // Without a source checkpoint, only the history of checkpoints can say. A time of records is no time of reading:
+    // the group may have read them hours later, and their producer's clock may be ahead.
+    let undone_since = match &source {
+        Source::Checkpoint { ended_at, .. } => Some(*ended_at),
+        _ => None,
+    };
+    let mut plan = Plan {
         id: planning.id.clone(),
         cluster: request.cluster.clone(),
         cluster_id: planning.seen.cluster_id.clone(),
@@ -834,13 +832,14 @@ fn assemble(
         moves,
         left_alone,
         warnings,
-        // A plan that only goes forward undoes nothing.
-        disowns: disowned_after
-            .filter(|after| goes_back && *after < planning.now)
-            .map(|after| Disowns { after }),
+        disowns: None,
         requested_by: request.requested_by.clone(),
         reason: request.reason.clone(),
-    }
+    };
+    plan.disowns = undone_since
+        .filter(|after| plan.goes_back() && *after < planning.now)
+        .map(|after| Disowns { after });
+    plan
 }
 
 /// A `u32` of seconds as a duration.

@@ -406,6 +406,7 @@ fn warnings(plan: &Plan) -> Vec<WarningShown> {
                 | Warning::Lost { .. }
                 | Warning::Skips { .. }
                 | Warning::MetadataDropped { .. }
+                | Warning::Removes { .. }
                 | Warning::TopicIdUnknown { .. }
                 | Warning::MayAlterUnknown
                 | Warning::AssignOnly

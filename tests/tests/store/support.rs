@@ -21,25 +21,24 @@ use offset_guard::domain::offset::{
 use offset_guard::domain::plan::{PartitionMove, Plan, PlanId, PlanRecord, PlanResult, Source};
 use offset_guard::domain::recovery::{Claim, Recovery};
 use offset_guard::store::Store;
+use offset_guard_local::kafka::Version;
+use offset_guard_local::stack::Stack;
+use offset_guard_tests::shared_options;
 
 pub(crate) type Item = HashMap<String, AttributeValue>;
-
-/// Where the local DynamoDB answers.
-fn endpoint() -> String {
-    std::env::var("OFFSET_GUARD_TEST_DYNAMODB").expect(
-        "set OFFSET_GUARD_TEST_DYNAMODB to the address of a local DynamoDB, such as http://127.0.0.1:4566",
-    )
-}
 
 /// A new, empty table, and a way to look at it and to damage it that does not go through the store.
 pub(crate) struct Table {
     client: Client,
     name: String,
+    /// Holds the stack for as long as the table is used.
+    _stack: Stack,
 }
 
 impl Table {
     pub(crate) async fn new() -> Self {
-        let client = client(&endpoint());
+        let stack = Stack::shared(&shared_options(Version::V4)).await.unwrap();
+        let client = client(stack.aws_endpoint());
         let name = format!("store-{}", ulid::Ulid::generate());
         let key = |name: &str, kind: KeyType| {
             let key = KeySchemaElement::builder();
@@ -63,7 +62,11 @@ impl Table {
             .send()
             .await
             .unwrap();
-        Self { client, name }
+        Self {
+            client,
+            name,
+            _stack: stack,
+        }
     }
 
     pub(crate) fn store(&self) -> Store {

@@ -136,7 +136,8 @@ struct Broker {
 }
 
 impl Kafka {
-    /// Starts a cluster and waits until every broker serves.
+    /// Starts a cluster and waits until every broker serves: 2 to 3 s for one broker on two cores, 4 to 8 s
+    /// for three.
     ///
     /// # Errors
     /// If Kafka cannot be fetched or started; a broker that died says the end of its log.
@@ -239,7 +240,8 @@ impl Kafka {
         }
     }
 
-    /// Starts a stopped broker again, on its data, and waits until it serves.
+    /// Starts a stopped broker again, on its data, and waits until it serves. In a cluster of three the
+    /// others admit it only once its old session has run out (`broker.session.timeout.ms`, 9 s).
     ///
     /// # Errors
     /// As [`Kafka::start`].

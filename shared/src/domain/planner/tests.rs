@@ -1561,12 +1561,6 @@ fn undo() {
 fn what_a_plan_disowns() {
     let disowned = |scene: Scene| scene.ready().disowns.map(|disowns| disowns.after);
     assert_eq!(disowned(Scene::incident()), Some(at("08:00:00")));
-    let by_time = |offset| {
-        let offsets = (0..3).map(|n| (p(n), Ok(Some(if n == 1 { offset } else { 31 }))));
-        Target::Timestamp(at("08:00:00"), offsets.collect())
-    };
-    assert_eq!(disowned(Scene::from(by_time(31))), Some(at("08:00:00")));
-
     // A plan that only goes forward undoes nothing; one that also goes back does.
     let ahead = |scene: &mut Scene| {
         scene.allow.forward = true;
@@ -1580,21 +1574,19 @@ fn what_a_plan_disowns() {
     });
     assert_eq!(disowned(forward_alone), None);
 
+    // Without a source checkpoint, the history of checkpoints has to say.
+    let by_time = (0..3).map(|n| (p(n), Ok(Some(31)))).collect();
     for target in [
+        Target::Timestamp(at("08:00:00"), by_time),
         Target::offsets(&[(1, 31)]),
         Target::Shift(-1),
         Target::Earliest,
     ] {
         assert_eq!(disowned(Scene::from(target)), None);
     }
-    // A time that is yet to come has no checkpoints; the group comes back from beyond the log's end.
-    let offsets = (0..3).map(|n| (p(n), Ok(None))).collect();
-    let future = to(Target::Timestamp(at("23:00:00"), offsets), |s| {
-        for n in 0..3 {
-            reading(&mut s.seen, n).committed = Ok(Some(commit(50)));
-        }
-    });
-    assert_eq!(disowned(future), None);
+    // A checkpoint by a clock that is ahead has no time after it.
+    let ahead_of_time = incident(|s| s.source().ended_at = at("23:00:00"));
+    assert_eq!(disowned(ahead_of_time), None);
 }
 
 #[test]
