@@ -5,7 +5,7 @@
 //! - [`ports`]: what the use cases need of Kafka; [`kafka`] is the adapter.
 //! - [`store`], [`executions`], [`secrets`], [`slack`]: adapters to AWS and to Slack.
 //! - [`page`]: the approval page.
-//! - [`wire`]: what crosses the border; [`config`], [`connect`] and [`env`]: what a process is given.
+//! - [`wire`]: what crosses the border; [`config`], [`connect`] and [`mod@env`]: what a process is given.
 //! - [`error`]: the world failed.
 
 pub mod app;

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use offset_guard::domain::offset::TopicPartition;
 use offset_guard::domain::plan::PlanId;
 use offset_guard::domain::recovery::{
@@ -9,7 +10,7 @@ use offset_guard::domain::refusal::{Refusal, Stale};
 use offset_guard::store::{ErrorClass, Opened, Store};
 
 use super::support::{
-    Table, at, claim, cluster, commit, group, noise, partitions, plan_id, race, recovery,
+    Item, Table, at, claim, cluster, commit, group, noise, partitions, plan_id, race, recovery,
 };
 
 async fn open(store: &Store, n: usize) -> Opened {
