@@ -13,6 +13,9 @@ use super::settings::ConnectionSettings;
 const OLDEST_HANDLE: Duration = Duration::from_secs(600);
 /// Tries of what a coordinator or a connection failed: 0.1 + 0.2 + … + 3 s of waiting between them.
 const TRIES: u32 = 9;
+/// How long the first try of a request may take, the second twice as long, and so on up to the settings' time-out: a
+/// broker that died is noticed soon, and one that is slow is given its time.
+const FIRST_TRY: Duration = Duration::from_secs(5);
 /// Tries of what failed for single partitions: longer waits would delay the reading of all the others.
 const ELEMENT_TRIES: u32 = 3;
 
@@ -130,16 +133,20 @@ impl Session {
         T: Send + 'static,
     {
         let deadline = self.deadline();
-        let limits = Limits {
-            deadline,
-            request_timeout: self.shared.settings.request_timeout,
-        };
         let call = Arc::new(call);
         let mut answers: Vec<Result<T, ErrorCode>> =
             items.iter().map(|_| Err(ErrorCode::MISSING)).collect();
         let mut pending: Vec<usize> = (0..items.len()).collect();
         let mut failed = 0;
         loop {
+            let limits = Limits {
+                deadline,
+                request_timeout: self
+                    .shared
+                    .settings
+                    .request_timeout
+                    .min(FIRST_TRY * (failed + 1)),
+            };
             let handle = self.handle()?;
             let asked: Vec<I> = pending.iter().map(|&i| items[i].clone()).collect();
             let (call, on) = (Arc::clone(&call), Arc::clone(&handle));
@@ -160,7 +167,10 @@ impl Session {
                     if failed < tries {
                         again.push(i);
                     }
-                    renew |= code.class() == ErrorClass::NewHandleNeeded;
+                    // A coordinator or a leader that died is waited for until the time-out (ListOffsets then answers
+                    // without its partitions), and so again on a handle that has not heard of the new one.
+                    renew |= code.class() == ErrorClass::NewHandleNeeded
+                        || matches!(*code, ErrorCode::TIMED_OUT | ErrorCode::MISSING);
                 }
                 answers[i] = answer;
             }

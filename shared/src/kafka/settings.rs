@@ -53,7 +53,7 @@ pub struct ConnectionSettings {
     pub auth: Auth,
     /// A certificate authority of one's own, PEM; without it the system's are looked for.
     pub ca_pem: Option<String>,
-    /// How long one request may take.
+    /// How long one request may take at most; its first tries are given less.
     pub request_timeout: Duration,
     /// How long a whole call with its retries may take where its caller sets no deadline.
     pub call_timeout: Duration,

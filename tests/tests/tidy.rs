@@ -1,0 +1,216 @@
+//! What holds of the sources themselves, and no compiler says.
+//!
+//! The helpers are marked as tests too, which is what lets them unwrap.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use offset_guard::error::ErrorClass;
+use serde_json::Value;
+
+#[cfg(test)]
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .to_owned()
+}
+
+#[cfg(test)]
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Every file under `folder` with that ending, what is built and what is hidden left out. None at all is a mistake of
+/// the test that asks.
+#[cfg(test)]
+fn files(folder: &str, ending: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display())) {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy();
+            if path.is_dir() && name != "target" && !name.starts_with('.') {
+                folders.push(path);
+            } else if name.ends_with(ending) {
+                found.push(path);
+            }
+        }
+    }
+    assert!(!found.is_empty(), "no *{ending} under {folder}");
+    found.sort();
+    found
+}
+
+/// A path as the project calls it.
+#[cfg(test)]
+fn named(path: &Path) -> String {
+    path.strip_prefix(root())
+        .unwrap()
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// The lines of a source that are no comment, each with its number.
+fn code(source: &str) -> impl Iterator<Item = (usize, &str)> {
+    (1..)
+        .zip(source.lines())
+        .filter(|(_, line)| !line.trim_start().starts_with("//"))
+}
+
+#[test]
+fn the_rules_know_no_world() {
+    // Clocks, the environment, files, networks, and whatever would bring these along.
+    const WORLD: [&str; 12] = [
+        "tokio",
+        "aws_",
+        "rdkafka",
+        "reqwest",
+        "tracing",
+        "std::env",
+        "std::fs",
+        "std::net",
+        "std::process",
+        "std::time",
+        "SystemTime",
+        "::now()",
+    ];
+    let mut wrong = Vec::new();
+    for path in files("shared/src/domain", ".rs") {
+        for (n, line) in code(&read(&path)) {
+            let outside = line
+                .split("crate::")
+                .skip(1)
+                .any(|rest| !rest.starts_with("domain"));
+            let world = WORLD.iter().find(|word| line.contains(**word));
+            if outside || world.is_some() {
+                wrong.push(format!("{}:{n}: {}", named(&path), line.trim()));
+            }
+        }
+    }
+    assert_eq!(
+        wrong,
+        Vec::<String>::new(),
+        "the domain depends on itself alone"
+    );
+}
+
+#[test]
+fn unsafe_is_in_one_place() {
+    let is_unsafe = |line: &str| {
+        line.split(|c: char| !c.is_alphanumeric() && c != '_')
+            .any(|word| word == "unsafe" || word == "unsafe_code")
+    };
+    let mut seen = 0;
+    let mut wrong = Vec::new();
+    for path in files("", ".rs") {
+        let name = named(&path);
+        let allowed =
+            name == "shared/src/kafka/ffi.rs" || name.starts_with("shared/src/kafka/ffi/");
+        for (n, line) in code(&read(&path)) {
+            if !is_unsafe(line) || name == "tests/tests/tidy.rs" {
+                continue;
+            }
+            seen += 1;
+            if !allowed {
+                wrong.push(format!("{name}:{n}: {}", line.trim()));
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    assert!(
+        seen > 0,
+        "this test does not find the unsafe code that there is"
+    );
+}
+
+#[test]
+fn every_package_has_the_one_lint_table_and_is_a_member() {
+    let manifest = |path: &Path| -> toml::Table {
+        read(path)
+            .parse()
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    };
+    let workspace = manifest(&root().join("Cargo.toml"));
+    let members: BTreeSet<String> = workspace["workspace"]["members"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|member| format!("{}/Cargo.toml", member.as_str().unwrap()))
+        .collect();
+    let packages: BTreeSet<String> = files("", "Cargo.toml")
+        .iter()
+        .map(|path| named(path))
+        .filter(|name| name != "Cargo.toml")
+        .collect();
+    assert_eq!(packages, members, "packages, and members of the workspace");
+    for package in packages {
+        let lints = manifest(&root().join(&package));
+        let inherited = lints
+            .get("lints")
+            .and_then(|lints| lints.get("workspace"))
+            .and_then(toml::Value::as_bool);
+        assert_eq!(inherited, Some(true), "{package}: [lints] workspace = true");
+    }
+}
+
+#[test]
+fn every_example_event_is_json() {
+    for path in files("events", ".json") {
+        let event: Value = serde_json::from_str(&read(&path))
+            .unwrap_or_else(|error| panic!("{}: {error}", named(&path)));
+        assert!(event.is_object(), "{}", named(&path));
+    }
+}
+
+/// Every name in an `ErrorEquals`, wherever it stands.
+#[cfg(test)]
+fn error_names(value: &Value, names: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                if key == "ErrorEquals" {
+                    let listed = value.as_array().unwrap().iter();
+                    names.extend(listed.map(|name| name.as_str().unwrap().to_owned()));
+                }
+                error_names(value, names);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| error_names(item, names)),
+        _ => {}
+    }
+}
+
+/// A name that nothing ever raises is a Catch that never catches, and nobody is told.
+#[test]
+fn the_state_machine_names_errors_that_exist() {
+    const OF_AWS: [&str; 11] = [
+        "States.ALL",
+        "States.Timeout",
+        "States.TaskFailed",
+        "States.HeartbeatTimeout",
+        "Lambda.Unknown",
+        "Lambda.ServiceException",
+        "Lambda.AWSLambdaException",
+        "Lambda.SdkClientException",
+        "Lambda.ClientExecutionTimeoutException",
+        "Lambda.TooManyRequestsException",
+        "Sandbox.Timedout",
+    ];
+    let path = root().join("infra/recovery.asl.json");
+    let machine: Value = serde_json::from_str(&read(&path)).unwrap();
+    let mut names = BTreeSet::new();
+    error_names(&machine, &mut names);
+    let ours = ErrorClass::ALL.map(ErrorClass::error_type);
+    let unknown: Vec<_> = names
+        .iter()
+        .filter(|name| !OF_AWS.contains(&name.as_str()) && !ours.contains(&name.as_str()))
+        .collect();
+    assert_eq!(unknown, Vec::<&String>::new());
+    assert!(
+        names.contains(ErrorClass::Transient.error_type()),
+        "what passes is tried again"
+    );
+}
