@@ -14,11 +14,16 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a message was not delivered. The webhook's URL is a secret, so no error of the HTTP client is kept: it would
 /// name the URL.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SlackError {
     /// No webhook is configured.
     #[error("no Slack webhook is configured, so nobody would hear of it")]
     NotConfigured,
+    /// What is configured gives no webhook.
+    #[error(
+        "the secret of Slack's webhook cannot be read or holds no URL, so nobody would hear of it"
+    )]
+    Unusable,
     /// Slack said no.
     #[error("Slack answered with status {0}")]
     Status(u16),
@@ -29,13 +34,13 @@ pub enum SlackError {
 
 /// An incoming webhook of Slack.
 pub struct Slack {
-    webhook: Option<Url>,
+    webhook: Result<Url, SlackError>,
     client: reqwest::Client,
 }
 
 impl std::fmt::Debug for Slack {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let configured = self.webhook.is_some();
+        let configured = self.webhook.is_ok();
         f.debug_struct("Slack")
             .field("configured", &configured)
             .finish_non_exhaustive()
@@ -43,9 +48,9 @@ impl std::fmt::Debug for Slack {
 }
 
 impl Slack {
-    /// A client for `webhook`, or one that says that there is none.
+    /// A client for `webhook`, or one that says why there is none.
     #[must_use]
-    pub fn new(webhook: Option<Url>) -> Self {
+    pub fn new(webhook: Result<Url, SlackError>) -> Self {
         Self {
             webhook,
             client: reqwest::Client::new(),
@@ -57,9 +62,7 @@ impl Slack {
     /// # Errors
     /// It was not delivered.
     pub async fn send(&self, message: &Value) -> Result<(), SlackError> {
-        let Some(webhook) = &self.webhook else {
-            return Err(SlackError::NotConfigured);
-        };
+        let webhook = self.webhook.as_ref().map_err(|error| *error)?;
         let mut last = SlackError::Unreachable;
         for attempt in 0..TRIES {
             if attempt > 0 {

@@ -7,7 +7,7 @@ use offset_guard::env::{self, Env, event};
 use offset_guard::error;
 use offset_guard::executions::Executions;
 use offset_guard::page::{self, FormKey, PageDeps};
-use offset_guard::slack::Slack;
+use offset_guard::slack::{Slack, SlackError};
 use offset_guard::wire::ApprovalStep;
 use serde_json::{Value, json};
 use url::Url;
@@ -45,7 +45,7 @@ async fn task(
     payload: Value,
 ) -> Result<Value, error::Error> {
     env.allow(&payload)?;
-    let slack = Slack::new(webhook(env).await?);
+    let slack = Slack::new(webhook(env).await);
     let store = &env.store;
     Ok(match event(payload)? {
         ApprovalStep::Request {
@@ -87,16 +87,12 @@ async fn form_key(env: &Env, arn: &str) -> Result<FormKey, error::Error> {
         .map_err(|error| error::Error::Broken(error.to_string()))
 }
 
-/// The webhook's URL. That it cannot be read must not keep a report from being written.
-async fn webhook(env: &Env) -> Result<Option<Url>, error::Error> {
-    let Some(arn) = env::optional("OFFSET_GUARD_SLACK_SECRET") else {
-        return Ok(None);
-    };
-    match env.secrets.get(&arn).await {
-        Ok(secret) => Ok(Url::parse(secret.expose().trim()).ok()),
-        Err(error) => {
-            tracing::error!(error = error::chain(&error), "Slack's webhook is unknown");
-            Ok(None)
-        }
-    }
+/// The webhook's URL. That there is none fails what has to be told, and never a report.
+async fn webhook(env: &Env) -> Result<Url, SlackError> {
+    let arn = env::optional("OFFSET_GUARD_SLACK_SECRET").ok_or(SlackError::NotConfigured)?;
+    let secret = env.secrets.get(&arn).await.map_err(|error| {
+        tracing::error!(error = error::chain(&error), "Slack's webhook is unknown");
+        SlackError::Unusable
+    })?;
+    Url::parse(secret.expose().trim()).map_err(|_| SlackError::Unusable)
 }

@@ -7,10 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fantoccini::{ClientBuilder, Locator};
+use fantoccini::{ClientBuilder, Locator, wd::WebDriverCompatibleCommand};
 use hyper_util::client::legacy::connect::HttpConnector;
 use offset_guard_preflight::Need;
-use serde_json::json;
+use reqwest::Method;
+use serde_json::{Value, json};
+use url::{ParseError, Url};
 
 use crate::{
     Error, Result,
@@ -66,7 +68,7 @@ impl Browser {
             format!("--user-data-dir={}", profile.display()),
         ] } });
         let mut builder = ClientBuilder::new(HttpConnector::new());
-        if let serde_json::Value::Object(capabilities) = options {
+        if let Value::Object(capabilities) = options {
             builder.capabilities(capabilities);
         }
         let client = builder
@@ -160,6 +162,28 @@ impl Browser {
         }
     }
 
+    /// Shows pages as a screen of this many CSS pixels does, of somebody who prefers dark pages or light ones.
+    ///
+    /// A window of its own cannot be as narrow as a phone.
+    ///
+    /// # Errors
+    /// If the browser refuses.
+    pub async fn emulate(&self, width: u32, height: u32, dark: bool) -> Result<()> {
+        let scheme = if dark { "dark" } else { "light" };
+        let screen = json!({
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600,
+        });
+        let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+        for (method, params) in [
+            ("Emulation.setDeviceMetricsOverride", screen),
+            ("Emulation.setEmulatedMedia", media),
+        ] {
+            let sent = self.client.issue_cmd(DevTools { method, params }).await;
+            sent.doing(|| "emulate a screen".to_owned())?;
+        }
+        Ok(())
+    }
+
     /// Writes what the window shows as a PNG.
     ///
     /// # Errors
@@ -173,15 +197,16 @@ impl Browser {
         fs::write(path, png).doing(|| format!("write {}", path.display()))
     }
 
-    /// Sets the size of the window, in pixels.
+    /// Whether a dialog box (`alert` and its like) stands open, which only a script can open.
     ///
     /// # Errors
-    /// If the browser refuses.
-    pub async fn resize(&self, width: u32, height: u32) -> Result<()> {
-        self.client
-            .set_window_size(width, height)
-            .await
-            .doing(|| "resize its window".to_owned())
+    /// If the browser does not say.
+    pub async fn has_dialog(&self) -> Result<bool> {
+        match self.client.get_alert_text().await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_no_such_alert() => Ok(false),
+            Err(error) => Err(error).doing(|| "look for a dialog box".to_owned()),
+        }
     }
 
     /// WebDriver itself, for what has no method here.
@@ -200,6 +225,25 @@ impl Browser {
             .await
             .doing(|| "close".to_owned())?;
         self.driver.stop().await
+    }
+}
+
+/// A command of Chromium's DevTools protocol, which chromedriver passes on.
+#[derive(Debug)]
+struct DevTools {
+    method: &'static str,
+    params: Value,
+}
+
+impl WebDriverCompatibleCommand for DevTools {
+    fn endpoint(&self, base: &Url, session: Option<&str>) -> std::result::Result<Url, ParseError> {
+        let session = session.unwrap_or_default();
+        base.join(&format!("session/{session}/goog/cdp/execute"))
+    }
+
+    fn method_and_body(&self, _: &Url) -> (Method, Option<String>) {
+        let body = json!({ "cmd": self.method, "params": self.params });
+        (Method::POST, Some(body.to_string()))
     }
 }
 

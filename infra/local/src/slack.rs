@@ -206,6 +206,9 @@ async fn answer(mut stream: TcpStream, files: &Files) -> io::Result<()> {
         "fail" => respond(&mut stream, "500 Internal Server Error", "rollup_error").await,
         "hang" => std::future::pending().await,
         _ => match serde_json::from_slice::<Value>(&body) {
+            Ok(message) if !fits(&message) => {
+                respond(&mut stream, "400 Bad Request", "invalid_blocks").await
+            }
             Ok(message) => {
                 let mut file = fs::File::options()
                     .create(true)
@@ -218,6 +221,16 @@ async fn answer(mut stream: TcpStream, files: &Files) -> io::Result<()> {
             Err(_) => respond(&mut stream, "400 Bad Request", "invalid_payload").await,
         },
     }
+}
+
+/// Whether a message keeps Slack's limits: 50 blocks, and 3,000 characters of text a section.
+fn fits(message: &Value) -> bool {
+    let blocks = message["blocks"].as_array().map_or(&[][..], Vec::as_slice);
+    let short = |block: &Value| {
+        let text = block["text"]["text"].as_str().unwrap_or_default();
+        text.chars().count() <= 3_000
+    };
+    blocks.len() <= 50 && blocks.iter().all(short)
 }
 
 /// The body of a request that says how long it is; `None` for anything else.

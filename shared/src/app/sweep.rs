@@ -1,20 +1,24 @@
-//! Puts right what was cut off: decisions that were not delivered, executions that ended without a report.
+//! Puts right what was cut off: decisions that were not delivered, waits for a decision that can no longer be made,
+//! executions that ended without a report.
 
 use jiff::Timestamp;
 use serde::Serialize;
 
 use super::report;
-use crate::domain::approval::ApprovalStatus;
+use crate::domain::approval::{Approval, ApprovalStatus, Standing};
 use crate::domain::plan::PlanId;
 use crate::error::{Error, chain};
-use crate::executions::{Executions, Status};
+use crate::executions::{Executions, Status, Told};
 use crate::page::{Delivery, deliver};
 use crate::slack::{Slack, messages};
-use crate::store::Store;
+use crate::store::{Lapse, LinkHash, Store};
 use crate::wire::Reconcile;
 
 /// How many executions may try to end one recovery before people have to.
 const RECONCILE_TRIES: usize = 5;
+
+/// The error that ends a wait in which nobody decided.
+const APPROVAL_EXPIRED: &str = "OffsetGuard.ApprovalExpired";
 
 /// Stands between a plan's id and a number in the name of an execution that ends a recovery.
 const RECONCILE: &str = "-reconcile-";
@@ -24,6 +28,8 @@ const RECONCILE: &str = "-reconcile-";
 pub struct Swept {
     /// Decisions delivered to the executions that wait for them.
     pub delivered: usize,
+    /// Waits ended because nobody decided in time.
+    pub expired: usize,
     /// Executions started to end a recovery whose own one is gone.
     pub reconciling: usize,
     /// Recoveries that need a person.
@@ -87,7 +93,7 @@ async fn one(
         Ok(executions.describe(arn).await?.map(|found| found.status))
     };
     if matches!(status(owner).await?, Some(Status::Running)) {
-        return redeliver(store, executions, plan, swept).await;
+        return wake(store, executions, plan, swept).await;
     }
     for number in 1..=RECONCILE_TRIES {
         let name = format!("{plan}{RECONCILE}{number}");
@@ -130,8 +136,8 @@ fn is_reconcile(execution: &str) -> bool {
         .is_some_and(|(_, number)| number.parse::<usize>().is_ok())
 }
 
-/// A decision that was stored while its delivery was cut off.
-async fn redeliver(
+/// Ends the wait of an execution that has nothing left to wait for.
+async fn wake(
     store: &Store,
     executions: &Executions,
     plan: &PlanId,
@@ -140,15 +146,45 @@ async fn redeliver(
     let Some((link, approval)) = store.approval_of(plan).await? else {
         return Ok(());
     };
-    let decided = matches!(
-        approval.status,
-        ApprovalStatus::Approved | ApprovalStatus::Rejected
-    );
-    if decided && approval.delivered_at.is_none() {
-        let delivery = deliver(store, executions, &link, &approval, Timestamp::now()).await?;
-        if delivery == Delivery::Delivered {
-            swept.delivered += 1;
+    let now = Timestamp::now();
+    match approval.standing(now) {
+        Standing::Closed(ApprovalStatus::Approved | ApprovalStatus::Rejected)
+            if approval.delivered_at.is_none() =>
+        {
+            let delivery = deliver(store, executions, &link, &approval, now).await?;
+            if delivery == Delivery::Delivered {
+                swept.delivered += 1;
+            }
         }
+        Standing::Closed(ApprovalStatus::Expired) => {
+            if expire(store, executions, &link, &approval).await? {
+                swept.expired += 1;
+            }
+        }
+        Standing::Open | Standing::Closed(_) => {}
     }
     Ok(())
+}
+
+/// Closes an approval that nobody decided in time and ends the wait for it, whose own time-out is that of the longest
+/// policy: until then the group would stay claimed for nothing.
+async fn expire(
+    store: &Store,
+    executions: &Executions,
+    link: &LinkHash,
+    approval: &Approval,
+) -> Result<bool, Error> {
+    let closed = store.close_approval(link, Lapse::Expired).await?;
+    if closed.status != ApprovalStatus::Expired {
+        // Decided at the last moment; who decided delivers it.
+        return Ok(false);
+    }
+    let Some(token) = store.task_token(link).await? else {
+        return Ok(false);
+    };
+    let cause = format!("nobody decided by {}", approval.approve_by);
+    let told = executions
+        .task_failed(&token, APPROVAL_EXPIRED, &cause)
+        .await?;
+    Ok(told == Told::Received)
 }

@@ -29,6 +29,8 @@ pub(super) enum Stage {
     Expired,
     /// Another request took its place.
     Superseded,
+    /// The recovery ended before anybody decided.
+    Undecided,
     /// A person said no.
     Rejected,
     /// A person said yes; nothing has come of it yet.
@@ -52,10 +54,20 @@ impl Case {
         match self.approval.standing(now) {
             Standing::Open => Stage::Open,
             Standing::Closed(ApprovalStatus::Pending | ApprovalStatus::Expired) => Stage::Expired,
+            Standing::Closed(ApprovalStatus::Superseded) if self.ended_undecided() => {
+                Stage::Undecided
+            }
             Standing::Closed(ApprovalStatus::Superseded) => Stage::Superseded,
             Standing::Closed(ApprovalStatus::Rejected) => Stage::Rejected,
             Standing::Closed(ApprovalStatus::Approved) => self.progress(),
         }
+    }
+
+    /// Whether no link of this recovery was decided, and none will be.
+    fn ended_undecided(&self) -> bool {
+        self.audit
+            .as_ref()
+            .is_some_and(|audit| audit.decided_at.is_none())
     }
 
     fn progress(&self) -> Stage {

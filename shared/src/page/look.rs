@@ -12,6 +12,9 @@ use super::view::{self, Forms, Resend, Shown};
 use super::visible::visible;
 use crate::domain::approval::{Decision, Standing};
 
+/// Said to whoever decides what was decided before.
+pub(super) const ALREADY: &str = "This was decided before. What you sent has changed nothing.";
+
 /// One look at a case: by whom, when, and at which page of it.
 pub(super) struct Look<'a> {
     pub(super) link: &'a LinkId,
@@ -39,16 +42,21 @@ impl Look<'_> {
     pub(super) fn judge(&self, case: &Case, form: &Form) -> Result<Step, Problem> {
         let digest = &case.approval.digest;
         let decision = form.decision.ok_or(Problem::Token(BadToken::Forged))?;
-        self.key
-            .check(&form.token, self.link, decision, digest, self.now)
-            .map_err(Problem::Token)?;
+        let token = self
+            .key
+            .check(&form.token, self.link, decision, digest, self.now);
+        if token == Err(BadToken::Forged) {
+            return Err(Problem::Token(BadToken::Forged));
+        }
         match case.stage(self.now) {
-            Stage::Open => {}
-            Stage::Expired | Stage::Superseded => {
+            Stage::Open => token.map_err(Problem::Token)?,
+            Stage::Expired | Stage::Superseded | Stage::Undecided => {
                 return Ok(Step::Show(
                     "It can no longer be decided. What you sent has changed nothing.",
                 ));
             }
+            // A form that was open for long does nothing any more, and whoever sends it wants to know how it went.
+            _ if token == Err(BadToken::Expired) => return Ok(Step::Show(ALREADY)),
             Stage::Rejected
             | Stage::Approved
             | Stage::Admitted(_)
@@ -66,7 +74,7 @@ impl Look<'_> {
 
     pub(super) fn show(&self, case: &Case, notice: Option<&str>) -> Result<Response, Problem> {
         let status = match case.stage(self.now) {
-            Stage::Expired | Stage::Superseded => 410,
+            Stage::Expired | Stage::Superseded | Stage::Undecided => 410,
             Stage::Open
             | Stage::Rejected
             | Stage::Approved

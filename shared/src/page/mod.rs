@@ -35,7 +35,7 @@ pub use deliver::{DeliverError, Delivery, deliver};
 use form::Form;
 pub use http::{Request, Response};
 pub use link::LinkId;
-use look::{Look, Step};
+use look::{ALREADY, Look, Step};
 use problem::Problem;
 pub use token::{FormKey, KeyTooShort, VALID_FOR};
 pub use visible::visible;
@@ -124,8 +124,6 @@ async fn answer(request: &Request, deps: &PageDeps) -> Result<Response, Problem>
         }
     }
 }
-
-const ALREADY: &str = "This was decided before. What you sent has changed nothing.";
 
 /// Delivers a decision that stands and shows what came of it. Without a `notice` the page is fetched anew.
 async fn tell(

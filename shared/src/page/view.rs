@@ -471,7 +471,7 @@ fn tone(stage: &Stage) -> &'static str {
             "wait"
         }
         Stage::Ended(Outcome::Verified | Outcome::AppliedThenMoved) => "good",
-        Stage::Expired | Stage::Superseded | Stage::Rejected => "neutral",
+        Stage::Expired | Stage::Superseded | Stage::Undecided | Stage::Rejected => "neutral",
         Stage::Ended(Outcome::NotApplied | Outcome::PartiallyApplied | Outcome::Unknown)
         | Stage::EndedUnsent
         | Stage::EndedUnproven => "bad",
@@ -484,6 +484,7 @@ fn title(stage: &Stage) -> &'static str {
         Stage::Open => "to be decided",
         Stage::Expired => "expired",
         Stage::Superseded => "superseded",
+        Stage::Undecided => "not decided",
         Stage::Rejected => "rejected",
         Stage::Approved | Stage::Admitted(_) => "approved",
         Stage::Applying => "being applied",
@@ -512,6 +513,9 @@ fn headline(stage: &Stage, approval: &Approval, now: Timestamp) -> String {
         ),
         Stage::Superseded => {
             "Superseded: another request took its place. Nothing was moved by this one.".to_owned()
+        }
+        Stage::Undecided => {
+            "Closed: the recovery ended before anybody decided. Nothing was moved.".to_owned()
         }
         Stage::Rejected => "Rejected. Nothing was moved.".to_owned(),
         Stage::Approved => "Approved. Nothing has been moved yet.".to_owned(),
@@ -559,12 +563,18 @@ fn details(case: &Case, stage: &Stage) -> Vec<String> {
             "Stop the group's consumers now: it is applied when the group is empty.".to_owned(),
         );
     }
+    if let (Stage::Undecided, Some(audit)) = (stage, &case.audit) {
+        details.push(format!("Reported: {}, {}.", audit.code, audit.message));
+    }
     let refusals = case.audit.as_ref().map(|audit| &audit.refusals);
     let refusals = refusals
         .filter(|refusals| !refusals.is_empty())
         .or(case.recovery.as_ref().map(|recovery| &recovery.refusals));
     // A rejection and an expiry are the headline already; only a refusal after an approval is news.
-    if !matches!(stage, Stage::Rejected | Stage::Expired | Stage::Superseded) {
+    if !matches!(
+        stage,
+        Stage::Rejected | Stage::Expired | Stage::Superseded | Stage::Undecided
+    ) {
         let refusals = refusals.into_iter().flatten();
         details.extend(refusals.map(|refusal| format!("Refused, {}: {refusal}", refusal.code())));
     }

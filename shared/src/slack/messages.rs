@@ -6,26 +6,65 @@ use crate::domain::approval::Approval;
 use crate::domain::audit::{Audit, AuditStatus};
 use crate::domain::offset::CommittedOffset;
 use crate::domain::plan::Plan;
+use crate::page::visible;
 
-/// How many moves or reasons a message names.
+/// How many moves, warnings or reasons a message names.
 const SHOWN: usize = 10;
+/// How long one text of strangers may get, escaped; two of them fit a section.
+const LONGEST_TEXT: usize = 1_400;
+/// How long a section's text may be (Slack's reference of the section block); a message with a longer one is refused.
+const LONGEST_SECTION: usize = 3_000;
 
-/// Slack's three control characters, as its own documentation of formatting text asks for.
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
+/// The length that Slack may count: that of JavaScript's strings, which is never less than that in characters.
+fn length(text: &str) -> usize {
+    text.chars().map(char::len_utf16).sum()
 }
 
+/// A text of strangers: in one line, with what is hidden made visible, without Slack's control characters (as its
+/// documentation of formatting text asks for), and cut where it is too long to be read.
+fn escape(text: &str) -> String {
+    let mut escaped = String::new();
+    let mut length = 0;
+    let line = text.replace("\r\n", " ").replace(['\r', '\n'], " ");
+    for c in visible(&line).chars() {
+        let part = match c {
+            '&' => "&amp;".to_owned(),
+            '<' => "&lt;".to_owned(),
+            '>' => "&gt;".to_owned(),
+            c => c.to_string(),
+        };
+        length += self::length(&part);
+        if length >= LONGEST_TEXT {
+            escaped.push('…');
+            break;
+        }
+        escaped.push_str(&part);
+    }
+    escaped
+}
+
+/// A message of as many sections as its lines need.
 fn message(text: &str, lines: &[String]) -> Value {
+    let mut sections = vec![format!("*{text}*")];
+    for line in lines {
+        match sections.last_mut() {
+            Some(section) if length(section) + 1 + length(line) <= LONGEST_SECTION => {
+                section.push('\n');
+                section.push_str(line);
+            }
+            _ => sections.push(line.clone()),
+        }
+    }
+    let blocks: Vec<_> = sections
+        .into_iter()
+        // Verbatim: nothing that a stranger wrote becomes a link or a mention by itself.
+        .map(|text| json!({ "type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": true} }))
+        .collect();
     json!({
         "text": text,
         "unfurl_links": false,
         "unfurl_media": false,
-        "blocks": [{
-            "type": "section",
-            "text": {"type": "mrkdwn", "text": format!("*{text}*\n{}", lines.join("\n"))},
-        }],
+        "blocks": blocks,
     })
 }
 
@@ -54,11 +93,9 @@ pub fn approval(plan: &Plan, approval: &Approval, link: &str) -> Value {
         plan.replayed(),
         plan.skipped()
     )];
-    lines.extend(
-        plan.warnings
-            .iter()
-            .map(|w| format!("⚠ {}", escape(&w.to_string()))),
-    );
+    let warnings = plan.warnings.iter().take(SHOWN);
+    lines.extend(warnings.map(|w| format!("⚠ {}", escape(&w.to_string()))));
+    lines.extend(more(plan.warnings.len()));
     lines.extend(plan.moves.iter().take(SHOWN).map(|m| {
         format!(
             "• {}: {} → {}",
@@ -103,7 +140,7 @@ pub fn result(audit: &Audit) -> Value {
         let outcome = p
             .outcome
             .as_ref()
-            .map_or(String::new(), |o| format!(": {o}"));
+            .map_or(String::new(), |o| format!(": {}", escape(&o.to_string())));
         format!(
             "• {}: {} → {}{outcome}",
             escape(&p.partition.to_string()),
@@ -114,4 +151,54 @@ pub fn result(audit: &Audit) -> Value {
     lines.extend(more(audit.partitions.len()));
     lines.push(format!("Execution {}", escape(&audit.execution)));
     message(&text, &lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_strangers_write_is_more_than_text() {
+        assert_eq!(
+            escape(
+                "<!channel> & <@U1>\r\nDecide before noon:\n<https://evil.example|read the plan>"
+            ),
+            "&lt;!channel&gt; &amp; &lt;@U1&gt; Decide before noon: &lt;https://evil.example|read the plan&gt;"
+        );
+        assert_eq!(escape("pay\u{202E}daol\t"), "pay⟨U+202E⟩daol⟨U+0009⟩");
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        for long in ["&".repeat(5_000), "é".repeat(5_000), "𐀀".repeat(5_000)] {
+            let cut = escape(&long);
+            assert!(length(&cut) <= LONGEST_TEXT, "{}", length(&cut));
+            assert!(length(&cut) > LONGEST_TEXT - 6);
+            let whole = cut.trim_end_matches('…');
+            assert!(whole.is_empty() || !whole.ends_with("&am"), "{cut}");
+            assert!(whole.split("&amp;").all(|part| !part.contains('&')));
+        }
+        assert_eq!(
+            escape(&"x".repeat(LONGEST_TEXT - 1)).len(),
+            LONGEST_TEXT - 1
+        );
+    }
+
+    #[test]
+    fn every_line_is_told_and_no_section_is_too_long() {
+        let lines: Vec<_> = (0..25)
+            .map(|n| format!("{n} {}", escape(&"&".repeat(2_000))))
+            .collect();
+        let message = message("Approval needed", &lines);
+        let sections: Vec<_> = message["blocks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|block| block["text"]["text"].as_str().unwrap())
+            .collect();
+        assert!(sections.iter().all(|text| length(text) <= LONGEST_SECTION));
+        assert!(sections.len() <= 50, "as many blocks as a message may have");
+        let all = sections.join("\n");
+        assert_eq!(all, format!("*Approval needed*\n{}", lines.join("\n")));
+    }
 }

@@ -332,11 +332,6 @@ impl Store {
         &self,
         plan: &PlanId,
     ) -> Result<BTreeMap<TopicPartition, AlterAnswer>, Cause> {
-        let weight = |answer: &AlterAnswer| match answer {
-            AlterAnswer::Accepted => 2,
-            AlterAnswer::Unknown(_) => 1,
-            AlterAnswer::Rejected(_) | AlterAnswer::GroupActive(_) => 0,
-        };
         let pk = keys::recoveries(plan);
         let mut all: BTreeMap<TopicPartition, AlterAnswer> = BTreeMap::new();
         for item in self
@@ -345,12 +340,11 @@ impl Store {
         {
             let answers: Vec<(TopicPartition, AlterAnswer)> = self.body(&BODY, &item, &pk).await?;
             for (partition, answer) in answers {
-                let heavier = all
-                    .get(&partition)
-                    .is_none_or(|before| weight(before) <= weight(&answer));
-                if heavier {
-                    all.insert(partition, answer);
-                }
+                let answer = match all.remove(&partition) {
+                    Some(before) => answer.or(before),
+                    None => answer,
+                };
+                all.insert(partition, answer);
             }
         }
         Ok(all)

@@ -176,7 +176,20 @@ fn a_form_is_good_for_a_quarter_of_an_hour_and_never_longer_than_the_approval() 
     short.approval.approve_by = now() + minutes(1);
     let open = form(&short, Decision::Reject, "");
     assert!(judge(&short, &open, now() + SignedDuration::from_secs(59)).is_ok());
-    assert_eq!(judge(&short, &open, now() + minutes(1)), Err(403));
+    // The approval is over with it, and that is what is said then.
+    let step = judge(&short, &open, now() + minutes(1));
+    assert!(matches!(step, Ok(Step::Show(_))), "{step:?}");
+}
+
+#[test]
+fn an_old_form_of_a_decided_approval_tells_how_it_went_and_does_nothing() {
+    let mut undelivered = decided(ApprovalStatus::Approved);
+    undelivered.approval.delivered_at = None;
+    let old = form(&pending(), Decision::Approve, "");
+    for case in [decided(ApprovalStatus::Rejected), undelivered] {
+        let step = judge(&case, &old, now() + minutes(16));
+        assert!(matches!(step, Ok(Step::Show(_))), "{step:?}");
+    }
 }
 
 #[test]

@@ -264,6 +264,30 @@ fn all_warnings_are_there_however_many() {
 }
 
 #[test]
+fn a_recovery_that_ended_before_anybody_decided_says_that_and_no_more() {
+    let mut case = decided(ApprovalStatus::Superseded);
+    case.approval.decided_by = None;
+    case.approval.decided_at = None;
+    let mut end = audit("NOT_APPROVED", None, Vec::new());
+    end.decided_at = None;
+    case.audit = Some(end);
+    let page = shown(&case);
+    assert_eq!(page.status, 410);
+    assert!(
+        page.body
+            .contains("the recovery ended before anybody decided")
+    );
+    assert!(page.body.contains("Reported: NOT_APPROVED"));
+    assert!(!page.body.contains("another request"));
+
+    // Decided through a later link of the same recovery.
+    if let Some(audit) = &mut case.audit {
+        audit.decided_at = Some(now());
+    }
+    assert!(shown(&case).body.contains("another request took its place"));
+}
+
+#[test]
 fn a_status_for_each_standing() {
     let mut expired = pending();
     expired.approval.approve_by = now();
