@@ -7,6 +7,7 @@ mod asked;
 mod bench;
 mod browser;
 mod checkpoints;
+mod events;
 mod history;
 mod incident;
 mod processes;
