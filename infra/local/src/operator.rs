@@ -36,15 +36,20 @@ pub enum Function {
     RewindApply,
     /// Asks, admits, reports, sweeps.
     ApprovalTask,
+    /// Shows the page and takes the decision.
+    ApprovalPage,
 }
 
 impl Function {
-    const fn output(self) -> &'static str {
+    /// The template's output that holds its name.
+    #[must_use]
+    pub const fn output(self) -> &'static str {
         match self {
             Self::Checkpoint => "CheckpointFunction",
             Self::Rewind => "RewindFunction",
             Self::RewindApply => "RewindApplyFunction",
             Self::ApprovalTask => "ApprovalTaskFunction",
+            Self::ApprovalPage => "ApprovalPageFunction",
         }
     }
 }
