@@ -100,6 +100,23 @@ wait_for_empty_seconds = 60
 settle_seconds = 2
 apply_within_seconds = 90
 
+# Its consumers have hardly any time to stop.
+[[groups]]
+cluster = "main"
+pattern = "impatient-*"
+wait_for_empty_seconds = 3
+settle_seconds = 1
+apply_within_seconds = 60
+
+# Its consumers may hardly go on until they stop.
+[[groups]]
+cluster = "main"
+pattern = "strict-*"
+wait_for_empty_seconds = 60
+settle_seconds = 1
+apply_within_seconds = 90
+drift_limit = 2
+
 # Nobody has much time to approve.
 [[groups]]
 cluster = "main"
@@ -191,7 +208,7 @@ impl World {
         format!("{base}-{}", self.name)
     }
 
-    /// A group of this test's own; `policy` is `test`, `waiting`, `hasty`, `brief` or `keeping`.
+    /// A group of this test's own; `policy` is what stands before `-*` in the configuration.
     #[must_use]
     pub fn group(&self, policy: &str) -> String {
         format!("{policy}-{}", self.name)

@@ -9,6 +9,7 @@ use std::{
 
 use fantoccini::{ClientBuilder, Locator, wd::WebDriverCompatibleCommand};
 use hyper_util::client::legacy::connect::HttpConnector;
+use offset_guard_preflight::Need;
 use reqwest::Method;
 use serde_json::{Value, json};
 use url::{ParseError, Url};
@@ -16,7 +17,6 @@ use url::{ParseError, Url};
 use crate::{
     Error, Result,
     error::Doing,
-    preflight::{self, Need},
     run::{Process, Run, until},
 };
 
@@ -38,7 +38,7 @@ impl Browser {
     /// # Errors
     /// If Chromium or its driver is missing or does not start.
     pub async fn start() -> Result<Self> {
-        preflight::check(&[Need::Browser])?;
+        offset_guard_preflight::check(&[Need::Browser])?;
         let run = Run::open(Duration::ZERO)?;
         let profile = run.dir().join("profile");
         fs::create_dir(&profile).doing(|| format!("create {}", profile.display()))?;

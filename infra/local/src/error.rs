@@ -1,9 +1,8 @@
 use std::{error::Error as _, fmt, io, process::ExitStatus, time::Duration};
 
 use fantoccini::error::{CmdError, NewSessionError};
+use offset_guard_preflight::MissingTools;
 use rdkafka::error::KafkaError;
-
-use crate::preflight::MissingTools;
 
 /// The result of everything that the local stack does.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -12,7 +12,6 @@ mod error;
 pub mod functions;
 pub mod kafka;
 pub mod operator;
-pub mod preflight;
 pub mod run;
 pub mod slack;
 pub mod stack;

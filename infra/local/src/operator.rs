@@ -36,6 +36,8 @@ pub enum Function {
     RewindApply,
     /// Asks, admits, reports, sweeps.
     ApprovalTask,
+    /// Shows the page and takes the decision.
+    ApprovalPage,
 }
 
 impl Function {
@@ -45,6 +47,7 @@ impl Function {
             Self::Rewind => "RewindFunction",
             Self::RewindApply => "RewindApplyFunction",
             Self::ApprovalTask => "ApprovalTaskFunction",
+            Self::ApprovalPage => "ApprovalPageFunction",
         }
     }
 }

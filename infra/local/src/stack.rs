@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use offset_guard_preflight::Need;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
@@ -20,7 +21,6 @@ use crate::{
     error::Doing,
     functions,
     kafka::{Cli, Java, Kafka, KafkaOptions},
-    preflight::{self, Need},
     run::{Run, folders},
     slack::{Sink, SinkProcess},
     workdir::{
@@ -85,7 +85,7 @@ impl Stack {
     /// # Errors
     /// If a tool is missing, or anything cannot be fetched, built, started or deployed.
     pub async fn start(options: &StackOptions) -> Result<Self> {
-        check_once().await?;
+        offset_guard_preflight::check(Need::STACK)?;
         Self::start_in(Run::open(Duration::ZERO)?, options, None).await
     }
 
@@ -95,9 +95,9 @@ impl Stack {
     /// topics and groups of its own, and a stack of its own where it would disturb others.
     ///
     /// # Errors
-    /// As [`Stack::start`].
+    /// As [`Stack::start`]; what is missing for any of the tests is named at once.
     pub async fn shared(options: &StackOptions) -> Result<Self> {
-        check_once().await?;
+        check_for_all_tests().await?;
         let binaries = functions::build().await?;
         let made_of = hash(options, &binaries.functions)?;
         let _lock = blocking(|| exclusive_lock(&local().join("shared.lock"))).await?;
@@ -287,10 +287,10 @@ impl Description {
     }
 }
 
-async fn check_once() -> Result<()> {
+async fn check_for_all_tests() -> Result<()> {
     static CHECKED: OnceCell<()> = OnceCell::const_new();
     CHECKED
-        .get_or_try_init(async || Ok(preflight::check(Need::STACK)?))
+        .get_or_try_init(async || Ok(offset_guard_preflight::check(Need::ALL)?))
         .await
         .copied()
 }
@@ -306,7 +306,7 @@ async fn deploy(
     command
         .arg(resource("deploy.py"))
         .args(["--endpoint", endpoint])
-        .arg("--config")
+        .arg("--config-path")
         .arg(config)
         .arg("--binaries")
         .arg(&binaries.functions)

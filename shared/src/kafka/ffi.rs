@@ -8,7 +8,7 @@
 //!   that it does not name is undefined behaviour, so the functions that return one are declared anew here with plain
 //!   integers, and the one struct field of that kind is read through an integer pointer, never through a reference.
 //! - A handle is a [`Handle`], which only ever is a consumer with a group of its own.
-//! - Every object has one owner, [`Owned`], which knows its destructor.
+//! - Every object has one owner, [`Owned`](call::Owned), which knows its destructor.
 #![expect(
     unsafe_code,
     reason = "librdkafka is a C library, and this is the module that speaks to it"

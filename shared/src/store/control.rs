@@ -1,7 +1,7 @@
 //! The switch that stops every apply.
 
 use super::error::Cause;
-use super::item::{Attributes, flag, item};
+use super::item::{Attributes, Damaged, flag, item};
 use super::{Result, Store, keys};
 
 impl Store {
@@ -18,7 +18,10 @@ impl Store {
     pub(super) async fn try_apply_switch(&self) -> Result<Option<bool>, Cause> {
         match self.get(&keys::apply_switch()).await? {
             None => Ok(None),
-            Some(item) => Ok(item.some_flag("on")?),
+            // People write this item by hand, in a hurry: a misspelt one must not read as "not set".
+            Some(item) => Ok(Some(
+                item.some_flag("on")?.ok_or(Damaged { attribute: "on" })?,
+            )),
         }
     }
 

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use offset_guard::domain::offset::TopicPartition;
 use offset_guard::domain::plan::PlanId;
 use offset_guard::domain::recovery::{
@@ -9,7 +10,7 @@ use offset_guard::domain::refusal::{Refusal, Stale};
 use offset_guard::store::{ErrorClass, Opened, Store};
 
 use super::support::{
-    Table, at, claim, cluster, commit, group, noise, partitions, plan_id, race, recovery,
+    Item, Table, at, claim, cluster, commit, group, noise, partitions, plan_id, race, recovery,
 };
 
 async fn open(store: &Store, n: usize) -> Opened {
@@ -268,6 +269,27 @@ async fn nothing_is_sent_after_the_fence() {
     assert_eq!(may_send().await, (false, Some(false)));
     assert!(!store.begin_apply(&plan, at(90)).await.unwrap());
     assert_eq!(stored(&store, 1).await.apply_until, Some(at(60)));
+}
+
+#[tokio::test]
+async fn a_misspelt_switch_does_not_read_as_one_that_nobody_set() {
+    let table = Table::new().await;
+    let store = table.store();
+    assert_eq!(store.apply_switch().await.unwrap(), None);
+    for (name, value) in [
+        ("off", AttributeValue::Bool(true)),
+        ("on", AttributeValue::S("false".to_owned())),
+    ] {
+        table
+            .put(Item::from([
+                ("pk".to_owned(), AttributeValue::S("CONTROL".to_owned())),
+                ("sk".to_owned(), AttributeValue::S("APPLY".to_owned())),
+                (name.to_owned(), value),
+            ]))
+            .await;
+        assert!(store.apply_switch().await.is_err(), "{name}");
+        assert!(store.may_send(&plan_id(1)).await.is_err(), "{name}");
+    }
 }
 
 #[tokio::test]

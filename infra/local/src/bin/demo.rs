@@ -61,7 +61,9 @@ async fn main() -> std::process::ExitCode {
 async fn play(args: &Args) -> Result<()> {
     if args.end {
         let ended = run::end_kept()?;
-        say(&format!("{ended} kept stacks were ended."));
+        say(&format!(
+            "Stacks that were kept and are ended now: {ended}."
+        ));
         return Ok(());
     }
     if args.protocol == Protocol::Consumer && args.kafka == Version::V3_9 {

@@ -1,4 +1,6 @@
 //! One look at this machine that names everything that is missing at once.
+//!
+//! It depends on nothing, so that it is built in a second, before everything else.
 
 use std::{
     env, fmt,
@@ -12,7 +14,7 @@ const JAVA: u32 = 17;
 /// Something that must be installed before the local stack, a demo or a test can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// A C and C++ compiler, `make` and `perl`: librdkafka and OpenSSL are built from source.
+    /// A C and C++ compiler, `make` and `perl`: librdkafka and OpenSSL are built from source. `strip`, for the functions.
     Compilers,
     /// A Java runtime and Maven, for Apache Kafka.
     Java,
@@ -23,9 +25,9 @@ pub enum Need {
 }
 
 impl Need {
-    /// What the local stack itself needs.
+    /// What the local stack needs, and so the demo.
     pub const STACK: &[Self] = &[Self::Compilers, Self::Java, Self::Python];
-    /// What the demo and all tests need.
+    /// What all tests together need.
     pub const ALL: &[Self] = &[Self::Compilers, Self::Java, Self::Python, Self::Browser];
 
     fn missing(self) -> Vec<Missing> {
@@ -41,6 +43,7 @@ impl Need {
                 ("c++", "g++"),
                 ("make", "make"),
                 ("perl", "perl"),
+                ("strip", "binutils"),
             ]
             .into_iter()
             .filter_map(|(name, package)| program(name, package))
