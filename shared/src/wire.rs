@@ -73,6 +73,8 @@ pub enum ApprovalStep {
     Report {
         /// The execution's ARN.
         execution: String,
+        /// When it started.
+        started_at: Option<Timestamp>,
         /// The execution's state so far.
         #[serde(default)]
         state: Box<ReportState>,
@@ -124,6 +126,19 @@ pub struct StepError {
     /// Its text.
     #[serde(rename = "Cause", default)]
     pub cause: String,
+}
+
+impl StepError {
+    /// The error in a line: a function's own words, which Step Functions wraps as JSON.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let wrapped: Option<Value> = serde_json::from_str(&self.cause).ok();
+        let said = wrapped.as_ref().and_then(|w| w["errorMessage"].as_str());
+        match said.unwrap_or(&self.cause) {
+            "" => self.error.clone(),
+            said => format!("{}: {said}", self.error),
+        }
+    }
 }
 
 /// Whose recovery is to be ended.
