@@ -1,7 +1,7 @@
 //! The switch that stops every apply.
 
 use super::error::Cause;
-use super::item::{Attributes, flag, item};
+use super::item::{Attributes, Damaged, flag, item};
 use super::{Result, Store, keys};
 
 impl Store {
@@ -18,7 +18,11 @@ impl Store {
     pub(super) async fn try_apply_switch(&self) -> Result<Option<bool>, Cause> {
         match self.get(&keys::apply_switch()).await? {
             None => Ok(None),
-            Some(item) => Ok(item.some_flag("on")?),
+            // Somebody has set something: that it cannot be read must not read as "on".
+            Some(item) => {
+                let on = item.some_flag("on")?;
+                Ok(Some(on.ok_or(Damaged { attribute: "on" })?))
+            }
         }
     }
 
