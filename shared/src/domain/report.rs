@@ -68,7 +68,9 @@ pub fn conclude(on_record: OnRecord<'_>) -> Conclusion {
             let message = "every selected partition is where it should be; no offset was changed";
             return succeeded("NOTHING_TO_DO", message.to_owned());
         }
-        PlanResult::Ready(_) if record.dry_run && on_record.recovery.is_none() => {
+        PlanResult::Ready(_)
+            if record.dry_run && on_record.recovery.is_none() && on_record.error.is_none() =>
+        {
             let message = "the plan is stored; no offset was changed";
             return succeeded("DRY_RUN", message.to_owned());
         }
@@ -77,7 +79,10 @@ pub fn conclude(on_record: OnRecord<'_>) -> Conclusion {
     if let Some(outcome) = on_record.recovery.and_then(|r| r.outcome.as_ref())
         && *outcome != Outcome::NotApplied
     {
-        return match outcome {
+        let refusals = on_record
+            .recovery
+            .map_or_else(Vec::new, |r| r.refusals.clone());
+        let conclusion = match outcome {
             Outcome::Verified => succeeded("VERIFIED", outcome.to_string()),
             Outcome::AppliedThenMoved => succeeded("APPLIED_THEN_MOVED", outcome.to_string()),
             Outcome::PartiallyApplied => failed(
@@ -92,6 +97,14 @@ pub fn conclude(on_record: OnRecord<'_>) -> Conclusion {
                     "{outcome}; look at each partition, keep the consumers stopped and plan again"
                 ),
             ),
+        };
+        // What stopped it half-way. Where everything was moved, nothing did: a refusal is then that of a second try.
+        return match conclusion.status {
+            AuditStatus::Succeeded => conclusion,
+            AuditStatus::Failed => Conclusion {
+                refusals,
+                ..conclusion
+            },
         };
     }
     let proven = on_record.recovery.is_some_and(|r| r.outcome.is_some());
@@ -170,4 +183,76 @@ fn not_applied(
 fn refused(refusals: &[Refusal]) -> String {
     let reasons: Vec<_> = refusals.iter().map(ToString::to_string).collect();
     format!("{}. No offset was changed", reasons.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::testing::*;
+
+    /// What is said of the incident's plan.
+    fn concluded(
+        change: impl FnOnce(&mut PlanRecord, &mut Recovery),
+        error: Option<&str>,
+    ) -> Conclusion {
+        let plan = Scene::incident().ready();
+        let mut recovery = recovery(&plan);
+        let approval = approval(&plan);
+        let mut record = PlanRecord {
+            id: plan.id.clone(),
+            execution: EXECUTION.to_owned(),
+            created_at: plan.created_at,
+            cluster: plan.cluster.clone(),
+            group: plan.group.clone(),
+            dry_run: false,
+            requested_by: String::new(),
+            reason: String::new(),
+            result: PlanResult::Ready(plan),
+        };
+        change(&mut record, &mut recovery);
+        conclude(OnRecord {
+            plan: Some(&record),
+            approval: Some(&approval),
+            recovery: (!record.dry_run).then_some(&recovery),
+            may_have_sent: recovery.outcome.is_some(),
+            error,
+        })
+    }
+
+    #[test]
+    fn what_stopped_a_change_half_way_is_told_with_it() {
+        let ended = |outcome| {
+            let stopped = |_: &mut PlanRecord, recovery: &mut Recovery| {
+                recovery.outcome = Some(outcome);
+                recovery.refusals = vec![Refusal::ApplySwitchedOff];
+            };
+            let conclusion = concluded(stopped, None);
+            (conclusion.code, conclusion.refusals)
+        };
+        let switched_off = || vec![Refusal::ApplySwitchedOff];
+        let codes = |code: &str, refusals| (code.to_owned(), refusals);
+        assert_eq!(
+            ended(Outcome::PartiallyApplied),
+            codes("PARTIALLY_APPLIED", switched_off())
+        );
+        assert_eq!(
+            ended(Outcome::Unknown),
+            codes("OUTCOME_UNKNOWN", switched_off())
+        );
+        assert_eq!(
+            ended(Outcome::NotApplied),
+            codes("APPROVED_NOT_APPLIED", switched_off())
+        );
+        // A second try of the same step was refused, and nothing was stopped by that.
+        assert_eq!(ended(Outcome::Verified), codes("VERIFIED", vec![]));
+    }
+
+    #[test]
+    fn an_execution_that_failed_is_no_dry_run_that_went_well() {
+        let dry = |record: &mut PlanRecord, _: &mut Recovery| record.dry_run = true;
+        assert_eq!(concluded(dry, None).code, "DRY_RUN");
+        let failed = concluded(dry, Some("the table failed"));
+        assert_eq!(failed.status, AuditStatus::Failed);
+        assert!(failed.message.contains("the table failed"), "{failed:?}");
+    }
 }
