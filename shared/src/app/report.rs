@@ -10,7 +10,7 @@ use crate::domain::plan::{PlanId, PlanRecord, PlanResult};
 use crate::domain::report::{Conclusion, OnRecord, conclude};
 use crate::error::{Error, chain};
 use crate::slack::{Slack, messages};
-use crate::store::{Closed, Lapse, Store};
+use crate::store::{Closed, ErrorClass, Lapse, Store};
 use crate::wire::{ReportState, StepError};
 
 /// How the execution ends.
@@ -111,7 +111,15 @@ async fn conclusion(
     error: Option<&str>,
 ) -> Result<Audit, Error> {
     let record = match plan_id {
-        Some(id) => store.plan(id).await?,
+        Some(id) => match store.plan(id).await {
+            Ok(record) => record,
+            // What cannot be read will not be read by a retry either, and the group must be let go all the same.
+            Err(error) if error.class == ErrorClass::Internal => {
+                tracing::error!(plan = id.0, error = chain(&error), "the plan is unreadable");
+                None
+            }
+            Err(error) => return Err(error.into()),
+        },
         None => None,
     };
     let recovery = match plan_id {

@@ -11,6 +11,7 @@ mod events;
 mod history;
 mod incident;
 mod processes;
+mod refusals;
 mod scale;
 mod secrecy;
 mod secrets;
