@@ -99,8 +99,11 @@ fn the_rules_know_no_world() {
 
 #[test]
 fn unsafe_is_in_one_place() {
+    // A page's policy may name "unsafe-inline" too: what is quoted is no code.
     let is_unsafe = |line: &str| {
-        line.split(|c: char| !c.is_alphanumeric() && c != '_')
+        line.split('"')
+            .step_by(2)
+            .flat_map(|code| code.split(|c: char| !c.is_alphanumeric() && c != '_'))
             .any(|word| word == "unsafe" || word == "unsafe_code")
     };
     let mut seen = 0;
@@ -110,7 +113,7 @@ fn unsafe_is_in_one_place() {
         let allowed =
             name == "shared/src/kafka/ffi.rs" || name.starts_with("shared/src/kafka/ffi/");
         for (n, line) in code(&read(&path)) {
-            if !is_unsafe(line) || name == "tests/tests/tidy.rs" {
+            if !is_unsafe(line) {
                 continue;
             }
             seen += 1;
