@@ -67,6 +67,9 @@ pub enum Error {
     /// The event is not what this function takes.
     #[error("the event is not valid: {0}")]
     InvalidEvent(String),
+    /// An execution that is said to have ended has not.
+    #[error("execution {0} runs, so there is nothing to put right")]
+    StillRunning(String),
     /// Some groups have no new checkpoint.
     #[error("{0}")]
     CheckpointsMissing(String),
@@ -110,7 +113,9 @@ impl Error {
             },
             Self::Store(error) => of_store(error.class),
             Self::Executions(error) => of_store(error.class),
-            Self::Slack(_) | Self::OutOfTime { .. } => ErrorClass::Transient,
+            Self::Slack(_) | Self::OutOfTime { .. } | Self::StillRunning(_) => {
+                ErrorClass::Transient
+            }
             Self::Secrets(error) => error.class(),
             Self::InvalidEvent(_) => ErrorClass::InvalidRequest,
             Self::CheckpointsMissing(_) | Self::Env(_) | Self::Broken(_) => ErrorClass::Internal,

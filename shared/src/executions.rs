@@ -7,7 +7,7 @@ use aws_sdk_sfn::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_sfn::operation::describe_execution::DescribeExecutionError;
 use aws_sdk_sfn::operation::start_execution::StartExecutionError;
 use aws_sdk_sfn::types::ExecutionStatus;
-use jiff::Timestamp;
+use jiff::{Timestamp, Unit};
 use serde_json::Value;
 
 use crate::error::chain;
@@ -142,14 +142,15 @@ impl Executions {
             }
             Err(error) => return Err(failure(OPERATION, &error, None)),
         };
+        // The API counts milliseconds, but sends seconds with a fraction that a float cannot hold.
         let time = |at: &aws_smithy_types::DateTime| {
-            Timestamp::new(at.secs(), i32::try_from(at.subsec_nanos()).unwrap_or(0)).map_err(
-                |error| ExecutionsError {
+            Timestamp::new(at.secs(), i32::try_from(at.subsec_nanos()).unwrap_or(0))
+                .and_then(|at| at.round(Unit::Millisecond))
+                .map_err(|error| ExecutionsError {
                     operation: OPERATION,
                     class: ErrorClass::Internal,
                     detail: error.to_string(),
-                },
-            )
+                })
         };
         Ok(Some(Execution {
             status: match found.status() {

@@ -18,6 +18,8 @@ use offset_guard_local::stack::{BOOTSTRAP, CLUSTER_ID, Stack, StackOptions};
 use serde_json::{Value, json};
 use ulid::Ulid;
 
+pub mod wide;
+
 /// What a test returns.
 pub type Outcome = Result<(), Box<dyn Error>>;
 
@@ -98,11 +100,36 @@ wait_for_empty_seconds = 60
 settle_seconds = 2
 apply_within_seconds = 90
 
+# Its consumers have hardly any time to stop.
+[[groups]]
+cluster = "main"
+pattern = "impatient-*"
+wait_for_empty_seconds = 3
+settle_seconds = 1
+apply_within_seconds = 60
+
+# Its consumers may hardly go on until they stop.
+[[groups]]
+cluster = "main"
+pattern = "strict-*"
+wait_for_empty_seconds = 60
+settle_seconds = 1
+apply_within_seconds = 90
+drift_limit = 2
+
 # Nobody has much time to approve.
 [[groups]]
 cluster = "main"
 pattern = "hasty-*"
 approve_within_seconds = 4
+settle_seconds = 2
+
+# Forgets soon.
+[[groups]]
+cluster = "main"
+pattern = "keeping-*"
+keep_checkpoints = 2
+min_history_seconds = 4
 settle_seconds = 2
 
 # Approved in time, and too late a moment after.
@@ -181,7 +208,7 @@ impl World {
         format!("{base}-{}", self.name)
     }
 
-    /// A group of this test's own; `policy` is `test`, `waiting`, `hasty` or `brief`.
+    /// A group of this test's own; `policy` is what stands before `-*` in the configuration.
     #[must_use]
     pub fn group(&self, policy: &str) -> String {
         format!("{policy}-{}", self.name)

@@ -1,5 +1,7 @@
 //! Remembers, once an hour, where every configured group is.
 
+use std::time::{Duration, Instant, SystemTime};
+
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use offset_guard::app::checkpoint::{self, GroupResult};
 use offset_guard::connect::Role;
@@ -7,17 +9,30 @@ use offset_guard::env::{Env, event};
 use offset_guard::error;
 use serde_json::Value;
 
+/// What no broker is waited for at the end of an invocation.
+const TO_STORE_AND_ANSWER: Duration = Duration::from_secs(20);
+
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let env = Env::start().await?;
     let env = &env;
     lambda_runtime::run(service_fn(move |received: LambdaEvent<Value>| {
-        handle(env, received.payload)
+        handle(env, received)
     }))
     .await
 }
 
-async fn handle(env: &Env, payload: Value) -> Result<Vec<GroupResult>, error::Error> {
-    let connect = async |cluster: &str| env.reader(cluster, Role::Read).await;
-    checkpoint::run(&env.config, &env.store, &event(payload)?, connect).await
+async fn handle(env: &Env, received: LambdaEvent<Value>) -> Result<Vec<GroupResult>, error::Error> {
+    // An invocation that ends by itself says which groups it did not get to; one that is cut off says nothing.
+    let left = received
+        .context
+        .deadline()
+        .duration_since(SystemTime::now())
+        .unwrap_or_default();
+    let deadline = Instant::now() + left.saturating_sub(TO_STORE_AND_ANSWER);
+    let connect = async |cluster: &str| {
+        let reader = env.reader(cluster, Role::Read).await?;
+        Ok(reader.until(deadline))
+    };
+    checkpoint::run(&env.config, &env.store, &event(received.payload)?, connect).await
 }

@@ -310,15 +310,35 @@ impl Client {
     pub async fn commit(&self, group: &str, commits: &[Commit]) -> Result<()> {
         let consumer = self.simple_consumer(group)?;
         let doing = format!("commit offsets of {group}");
-        let mut list = TopicPartitionList::new();
-        for commit in commits {
-            let mut element = list.add_partition(&commit.topic, commit.partition);
-            element
-                .set_offset(Offset::Offset(commit.offset))
-                .doing(|| doing.clone())?;
-            element.set_metadata(&commit.metadata);
-        }
+        let list = list_of(commits).doing(|| doing.clone())?;
         blocking(move || consumer.commit(&list, CommitMode::Sync).doing(|| doing)).await
+    }
+
+    /// Adds commits of a group without members to a transaction: they are pending until it ends.
+    ///
+    /// # Errors
+    /// If the broker refuses.
+    pub async fn commit_within(
+        &self,
+        transaction: Transaction,
+        group: &str,
+        commits: &[Commit],
+    ) -> Result<Transaction> {
+        let consumer = self.simple_consumer(group)?;
+        let doing = format!("commit offsets of {group} in a transaction");
+        let list = list_of(commits).doing(|| doing.clone())?;
+        blocking(move || {
+            let group = consumer
+                .group_metadata()
+                .ok_or(KafkaError::Canceled)
+                .doing(|| doing.clone())?;
+            transaction
+                .producer
+                .send_offsets_to_transaction(&list, &group, CALL_LIMIT)
+                .doing(|| doing)?;
+            Ok(transaction)
+        })
+        .await
     }
 
     /// The committed offsets of a group in the partitions `0..partitions` of a topic; `None` where
@@ -374,6 +394,16 @@ impl Client {
             .create()
             .doing(|| "create a consumer".to_owned())
     }
+}
+
+fn list_of(commits: &[Commit]) -> std::result::Result<TopicPartitionList, KafkaError> {
+    let mut list = TopicPartitionList::new();
+    for commit in commits {
+        let mut element = list.add_partition(&commit.topic, commit.partition);
+        element.set_offset(Offset::Offset(commit.offset))?;
+        element.set_metadata(&commit.metadata);
+    }
+    Ok(list)
 }
 
 fn admin_options() -> AdminOptions {

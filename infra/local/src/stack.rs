@@ -28,7 +28,7 @@ use crate::{
     },
 };
 
-/// Stands for the brokers' addresses in [`StackOptions::config`].
+/// Stands for the brokers' addresses in [`StackOptions::config`], as the only text of a list there.
 pub const BOOTSTRAP: &str = "@BOOTSTRAP@";
 /// Stands for the cluster's id in [`StackOptions::config`].
 pub const CLUSTER_ID: &str = "@CLUSTER_ID@";
@@ -142,7 +142,7 @@ impl Stack {
         let config = run.dir().join("offset-guard.toml");
         let text = options
             .config
-            .replace(BOOTSTRAP, &kafka.bootstrap())
+            .replace(BOOTSTRAP, &kafka.bootstrap().replace(',', "\", \""))
             .replace(CLUSTER_ID, kafka.cluster_id());
         fs::write(&config, text).doing(|| format!("write {}", config.display()))?;
         progress("Deploying the template ...");

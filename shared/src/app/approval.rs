@@ -57,7 +57,11 @@ async fn ask(
     plan: &PlanId,
     token: &TaskToken,
 ) -> Result<(), Error> {
-    let (plan, _) = load(store, plan).await?;
+    let (plan, recovery) = load(store, plan).await?;
+    if recovery.closed_at.is_some() {
+        // This step outlived its execution: nobody must be asked for what was reported to be over.
+        return Err(Error::Broken(format!("plan {} is over", plan.id)));
+    }
     let now = Timestamp::now();
     let approval = Approval {
         plan: plan.id.clone(),

@@ -15,13 +15,18 @@ use crate::ports::ReadGroups;
 use crate::store::{Put, Store};
 use crate::wire::CheckpointEvent;
 
+/// How many clusters are read at once, so that one that does not answer takes no time from the others.
+const CLUSTERS_AT_ONCE: usize = 4;
 /// How many groups are read at once. Each is a handful of requests to one coordinator.
 const GROUPS_AT_ONCE: usize = 8;
 /// How long a retired checkpoint stays readable after its retirement.
 const GRACE: SignedDuration = SignedDuration::from_hours(7 * 24);
 
+/// How long a group that only a pattern names fails its runs after it disappeared. Then it counts as given up.
+const MISSED_FOR: SignedDuration = SignedDuration::from_hours(7 * 24);
+
 /// What became of one group in a run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "snake_case", tag = "result")]
 pub enum GroupResult {
     /// A new checkpoint.
@@ -80,30 +85,31 @@ where
             })
         })
         .transpose()?;
-    let mut results = Vec::new();
-    let mut asked = false;
-    for cluster in config.clusters().map(|cluster| cluster.name.as_str()) {
-        if event.cluster.as_deref().is_some_and(|only| only != cluster) {
-            continue;
-        }
-        asked = true;
-        match Box::pin(cluster_run(
-            config, store, cluster, event, scheduled, &connect,
-        ))
-        .await
-        {
-            Ok(of_cluster) => results.extend(of_cluster),
-            Err(error) => results.push(GroupResult::Failed {
-                cluster: cluster.to_owned(),
-                group: None,
-                why: chain(&error),
-            }),
-        }
-    }
-    if !asked {
+    let clusters: Vec<_> = config
+        .clusters()
+        .map(|cluster| cluster.name.as_str())
+        .filter(|cluster| event.cluster.as_deref().is_none_or(|only| only == *cluster))
+        .collect();
+    if clusters.is_empty() {
         let asked = event.cluster.as_deref().unwrap_or("any cluster");
         return Err(Error::InvalidEvent(format!("{asked} is not configured")));
     }
+    let connect = &connect;
+    let results = stream::iter(clusters)
+        .map(|cluster| async move {
+            let run = cluster_run(config, store, cluster, event, scheduled, connect);
+            Box::pin(run).await.unwrap_or_else(|error| {
+                vec![GroupResult::Failed {
+                    cluster: cluster.to_owned(),
+                    group: None,
+                    why: chain(&error),
+                }]
+            })
+        })
+        .buffered(CLUSTERS_AT_ONCE)
+        .collect::<Vec<_>>()
+        .await
+        .concat();
     answer(results)
 }
 
@@ -150,16 +156,18 @@ where
 {
     let reader = connect(cluster).await?;
     let cluster_id = reader.cluster_id().await?;
-    let groups: BTreeSet<GroupId> = match &event.group {
-        Some(group) => [GroupId(group.clone())].into(),
-        None => {
-            // A configured group that does not exist (any more) is asked for all the same: its failure is news.
-            let mut groups: BTreeSet<_> = config.configured_groups(cluster).cloned().collect();
-            let listed = reader.list_groups().await?;
-            groups.extend(listed.into_iter().filter(|g| config.matches(cluster, g)));
-            groups
-        }
+    let (groups, unlisted) = match &event.group {
+        Some(group) => ([GroupId(group.clone())].into(), None),
+        None => all_groups(config, store, cluster, &reader, &cluster_id).await?,
     };
+    let unlisted = unlisted.map(|error| GroupResult::Failed {
+        cluster: cluster.to_owned(),
+        group: None,
+        why: format!(
+            "the groups could not be listed, so new ones may be missing: {}",
+            chain(&error)
+        ),
+    });
     let reader = &reader;
     let cluster_id = &cluster_id;
     let results = stream::iter(groups)
@@ -213,9 +221,36 @@ where
             }
         })
         .buffered(GROUPS_AT_ONCE)
-        .collect()
+        .collect::<Vec<_>>()
         .await;
-    Ok(results)
+    Ok(results.into_iter().chain(unlisted).collect())
+}
+
+/// Every group that is to have a checkpoint, and why others may be missing.
+///
+/// Groups that no broker lists are asked for all the same, and their failure is news: those configured by name, and
+/// those that had a checkpoint. A list lacks them when their offsets are gone or their coordinator is down.
+async fn all_groups<R: ReadGroups>(
+    config: &Config,
+    store: &Store,
+    cluster: &str,
+    reader: &R,
+    cluster_id: &ClusterId,
+) -> Result<(BTreeSet<GroupId>, Option<Error>), Error> {
+    let mut groups: BTreeSet<_> = config.configured_groups(cluster).cloned().collect();
+    let matching = |group: &GroupId| config.matches(cluster, group);
+    let remembered = store
+        .remembered_groups(cluster_id, Timestamp::now())
+        .await?;
+    groups.extend(remembered.into_iter().filter(matching));
+    let unlisted = match reader.list_groups().await {
+        Ok(listed) => {
+            groups.extend(listed.into_iter().filter(matching));
+            None
+        }
+        Err(error) => Some(error.into()),
+    };
+    Ok((groups, unlisted))
 }
 
 /// Checkpoints one group. `None`: this scheduled run has done so before.
@@ -256,6 +291,10 @@ async fn one<R: ReadGroups>(
     let id = CheckpointId(ulid::Ulid::generate().to_string());
     let made =
         checkpoint(id, &seen, previous.as_ref(), moved_by_us).map_err(|why| why.to_string())?;
+    store
+        .remember_group(cluster_id, group, made.ended_at + MISSED_FOR)
+        .await
+        .map_err(|error| text(error.into()))?;
     let put = store
         .put_checkpoint(&made, scheduled)
         .await

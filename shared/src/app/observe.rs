@@ -1,7 +1,7 @@
 //! Waits for a group to come to rest, one look an invocation.
 
 use data_encoding::HEXLOWER;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -11,7 +11,8 @@ use crate::config::Config;
 use crate::domain::group::{Activity, GroupObservation};
 use crate::domain::plan::Plan;
 use crate::domain::planner::{members_seen, seconds};
-use crate::domain::recovery::{Quiet, Recovery};
+use crate::domain::policy::GroupPolicy;
+use crate::domain::recovery::Quiet;
 use crate::domain::refusal::Refusal;
 use crate::error::Error;
 use crate::kafka::alter_size;
@@ -72,14 +73,22 @@ where
     if !needs_rest(&plan) {
         return Ok(Observed::APPLY);
     }
-    let settle = config
+    let policy = config
         .resolve(&plan.cluster, &plan.group)
-        .map_or(60, |resolved| resolved.policy.settle_seconds);
+        .map_or_else(GroupPolicy::default, |resolved| resolved.policy);
     let partitions = plan.moves.iter().map(|m| m.partition.clone()).collect();
     let seen = observe_stable(&connect(&plan.cluster).await?, &plan.group, &partitions).await?;
     let now = Timestamp::now();
-    let deadline = recovery.apply_by.unwrap_or(now);
-    let (observed, quiet) = decide(&recovery, &seen, now, deadline, settle);
+    let apply_by = recovery.apply_by.unwrap_or(now);
+    let limits = Limits {
+        // The wait begins with the decision, as the time to apply does, and is the shorter of the two.
+        empty_by: policy.wait_for_empty_seconds.map_or(apply_by, |wait| {
+            apply_by - seconds(plan.apply_within_seconds) + seconds(wait)
+        }),
+        apply_by,
+        settle_seconds: policy.settle_seconds,
+    };
+    let (observed, quiet) = decide(recovery.quiet.as_ref(), &seen, now, &limits);
     if quiet != recovery.quiet {
         store.note_quiet(&step.plan_id, quiet.as_ref()).await?;
     }
@@ -95,7 +104,7 @@ where
         }
         Next::Apply | Next::Wait => {
             // Waiting is work in progress: the claim must not end under it.
-            let until = deadline + CLAIM_MARGIN;
+            let until = apply_by + CLAIM_MARGIN;
             store
                 .renew_claim(&plan.cluster_id, &plan.group, &recovery.execution, until)
                 .await?;
@@ -110,46 +119,61 @@ fn needs_rest(plan: &Plan) -> bool {
     plan.waits_for_empty || alter_size::needs_several(plan)
 }
 
-/// The rule: no members and identical commits in two looks at least `settle` apart.
+/// How long a group is waited for.
+struct Limits {
+    /// Until when its consumers must have stopped.
+    empty_by: Timestamp,
+    /// Until when it must have been still for long enough, since then it is too late to apply.
+    apply_by: Timestamp,
+    /// How long is long enough.
+    settle_seconds: u32,
+}
+
+/// The rule: no members and identical commits in two looks at least `settle_seconds` apart.
 fn decide(
-    recovery: &Recovery,
+    quiet: Option<&Quiet>,
     seen: &GroupObservation,
     now: Timestamp,
-    deadline: Timestamp,
-    settle_seconds: u32,
+    limits: &Limits,
 ) -> (Observed, Option<Quiet>) {
-    let wait = |wait_seconds| {
-        if now + seconds(wait_seconds) < deadline {
-            Observed {
-                next: Next::Wait,
-                wait_seconds,
-            }
-        } else {
-            Observed::GIVE_UP
-        }
+    // The last look is at the limit itself, not before it.
+    let wait = |seconds: u32, limit: Timestamp| match whole_seconds(limit.duration_since(now)) {
+        0 => Observed::GIVE_UP,
+        left => Observed {
+            next: Next::Wait,
+            wait_seconds: seconds.clamp(1, left),
+        },
     };
     if seen.activity() != Activity::Inactive {
-        return (wait(LOOK_AGAIN_SECONDS), None);
+        return (wait(LOOK_AGAIN_SECONDS, limits.empty_by), None);
     }
     let commits = fingerprint(seen);
-    match &recovery.quiet {
-        Some(quiet) if quiet.commits == commits => {
-            let settled = quiet.since + seconds(settle_seconds);
-            if now >= settled {
-                return (Observed::APPLY, Some(quiet.clone()));
-            }
-            let left = settled.as_second() - now.as_second();
-            let left = u32::try_from(left).unwrap_or_default().max(1);
-            (wait(left.min(settle_seconds)), Some(quiet.clone()))
+    let first = Quiet {
+        since: now,
+        commits: commits.clone(),
+    };
+    match quiet {
+        None => (wait(limits.settle_seconds, limits.apply_by), Some(first)),
+        // Nobody is a member and yet its offsets move: its consumers have not stopped.
+        Some(quiet) if quiet.commits != commits => {
+            (wait(limits.settle_seconds, limits.empty_by), Some(first))
         }
-        Some(_) | None => {
-            let quiet = Quiet {
-                since: now,
-                commits,
+        Some(quiet) => {
+            let settled = quiet.since + seconds(limits.settle_seconds);
+            let observed = if now >= settled {
+                Observed::APPLY
+            } else {
+                wait(whole_seconds(settled.duration_since(now)), limits.apply_by)
             };
-            (wait(settle_seconds.max(1)), Some(quiet))
+            (observed, Some(quiet.clone()))
         }
     }
+}
+
+/// A Wait state knows no fractions, so what is left of a second is a whole one.
+fn whole_seconds(left: SignedDuration) -> u32 {
+    let seconds = left.as_secs() + i64::from(left.subsec_nanos() > 0);
+    u32::try_from(seconds).unwrap_or(0)
 }
 
 /// All commits of a reading in one short text.

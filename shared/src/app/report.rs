@@ -9,7 +9,7 @@ use crate::domain::plan::{PlanId, PlanRecord, PlanResult};
 use crate::domain::report::{Conclusion, OnRecord, conclude};
 use crate::error::{Error, chain};
 use crate::slack::{Slack, messages};
-use crate::store::{Lapse, Store};
+use crate::store::{Closed, Lapse, Store};
 use crate::wire::ReportState;
 
 /// How the execution ends.
@@ -38,36 +38,52 @@ pub async fn run(
         Some(other) => (other.execution.as_str(), Some(&other.plan_id)),
         None => (execution, state.plan.as_ref().map(|plan| &plan.plan_id)),
     };
-    if let Some(audit) = store.audit_of(execution).await? {
-        return Ok(reported(&audit));
-    }
     let error = state
         .last_error()
         .map(|error| format!("{}: {}", error.error, error.cause));
-    let audit = write(store, execution, plan_id, error.as_deref()).await?;
-    if let Err(error) = slack.send(&messages::result(&audit)).await {
-        tracing::error!(
-            execution,
-            error = chain(&error),
-            "the result could not be told"
-        );
-    }
-    Ok(reported(&audit))
-}
-
-fn reported(audit: &Audit) -> Reported {
-    Reported {
+    let audit = end(store, slack, execution, plan_id, error.as_deref()).await?;
+    Ok(Reported {
         status: audit.status,
-        code: audit.code.clone(),
-        message: audit.message.clone(),
-    }
+        code: audit.code,
+        message: audit.message,
+    })
 }
 
-/// Writes the audit record, closes what is open and releases the group, all in one transaction of the table.
+/// Ends an execution: writes its audit record, closes what it has open, releases its group, and tells the people.
+///
+/// However often and by however many it is ended, there is one record, it is what every one of them gets, and people
+/// are told by the one that wrote it.
 ///
 /// # Errors
-/// The table failed.
-pub async fn write(
+/// The table failed. A dead Slack is logged and does not fail it.
+pub async fn end(
+    store: &Store,
+    slack: &Slack,
+    execution: &str,
+    plan_id: Option<&PlanId>,
+    error: Option<&str>,
+) -> Result<Audit, Error> {
+    let audit = conclusion(store, execution, plan_id, error).await?;
+    match store.close(&audit).await? {
+        Closed::Now => {
+            if let Err(error) = slack.send(&messages::result(&audit)).await {
+                tracing::error!(
+                    execution,
+                    error = chain(&error),
+                    "the result could not be told"
+                );
+            }
+            Ok(audit)
+        }
+        Closed::Already => store
+            .audit_of(execution)
+            .await?
+            .ok_or_else(|| Error::Broken("an audit record that was there is gone".to_owned())),
+    }
+}
+
+/// What is to be said of an execution, from all that is on record.
+async fn conclusion(
     store: &Store,
     execution: &str,
     plan_id: Option<&PlanId>,
@@ -124,7 +140,7 @@ pub async fn write(
         message,
         refusals,
     } = conclusion;
-    let audit = Audit {
+    Ok(Audit {
         at: Timestamp::now(),
         plan: plan_id.cloned(),
         execution: execution.to_owned(),
@@ -144,9 +160,7 @@ pub async fn write(
         refusals,
         outcome: recovery.and_then(|r| r.outcome),
         partitions,
-    };
-    store.close(&audit).await?;
-    Ok(audit)
+    })
 }
 
 fn text(record: &Option<PlanRecord>, field: impl Fn(&PlanRecord) -> &String) -> String {

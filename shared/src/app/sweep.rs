@@ -4,13 +4,13 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::report;
+use super::{plan_id, report};
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
 use crate::domain::plan::PlanId;
 use crate::error::{Error, chain};
 use crate::executions::{Executions, Status, Told};
 use crate::page::{Delivery, deliver};
-use crate::slack::{Slack, messages};
+use crate::slack::Slack;
 use crate::store::{Lapse, LinkHash, Store};
 use crate::wire::Reconcile;
 
@@ -47,15 +47,31 @@ pub async fn run(
     slack: &Slack,
     execution: Option<&str>,
 ) -> Result<Swept, Error> {
-    let open = store.open_recoveries().await?;
     let mut swept = Swept::default();
-    let mut known = false;
-    for (plan, owner) in open {
+    let found = open(store, executions, state_machine, execution, &mut swept).await?;
+    if let Some(ended) = execution.filter(|ended| !found && !is_reconcile(ended)) {
+        end_unclaimed(store, executions, slack, ended).await?;
+        // Its plan step may have outlived it and claimed the group since. After the record no step can any more.
+        open(store, executions, state_machine, execution, &mut swept).await?;
+    }
+    Ok(swept)
+}
+
+/// Sweeps what is open, and says whether there was anything.
+async fn open(
+    store: &Store,
+    executions: &Executions,
+    state_machine: &str,
+    execution: Option<&str>,
+    swept: &mut Swept,
+) -> Result<bool, Error> {
+    let mut found = false;
+    for (plan, owner) in store.open_recoveries().await? {
         if execution.is_some_and(|only| only != owner) {
             continue;
         }
-        known = true;
-        if let Err(error) = one(store, executions, state_machine, &plan, &owner, &mut swept).await {
+        found = true;
+        if let Err(error) = one(store, executions, state_machine, &plan, &owner, swept).await {
             tracing::error!(
                 plan = plan.0,
                 error = chain(&error),
@@ -64,21 +80,28 @@ pub async fn run(
             swept.stuck += 1;
         }
     }
-    if let Some(ended) = execution.filter(|_| !known)
-        && store.audit_of(ended).await?.is_none()
-        && !is_reconcile(ended)
-    {
-        // It ended before it claimed a group: there is nothing to prove, only something to say.
-        let audit = report::write(store, ended, None, None).await?;
-        if let Err(error) = slack.send(&messages::result(&audit)).await {
-            tracing::error!(
-                execution = ended,
-                error = chain(&error),
-                "the result could not be told"
-            );
-        }
+    Ok(found)
+}
+
+/// Ends an execution that holds no group: there is nothing to prove, only something to say.
+async fn end_unclaimed(
+    store: &Store,
+    executions: &Executions,
+    slack: &Slack,
+    execution: &str,
+) -> Result<(), Error> {
+    let Some(known) = executions.describe(execution).await? else {
+        return Ok(());
+    };
+    if known.status == Status::Running {
+        // Step Functions may not know yet what it has told already; asked again, it does.
+        return Err(Error::StillRunning(execution.to_owned()));
     }
-    Ok(swept)
+    // It may have got as far as a plan: a refusal, or one that was only to be read.
+    let plan = plan_id(execution, known.started_at);
+    let plan = store.plan(&plan).await?.map(|record| record.id);
+    report::end(store, slack, execution, plan.as_ref(), None).await?;
+    Ok(())
 }
 
 async fn one(

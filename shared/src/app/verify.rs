@@ -55,21 +55,19 @@ where
     let Some(recovery) = store.raise_fence(&step.plan_id).await? else {
         return Err(Error::Broken(format!("plan {} has no recovery", plan.id)));
     };
-    if let Some(until) = recovery.apply_until
-        && recovery.apply_ended_at.is_none()
-    {
-        let alter =
-            SignedDuration::try_from(ALTER_TIMEOUT).unwrap_or(SignedDuration::from_secs(15));
-        let over = until + alter;
-        if Timestamp::now() < over {
-            // A whole second later: the Wait state knows no fractions.
-            let wait_until = format!("{:.0}", over + SignedDuration::from_secs(1));
-            return Ok(Verified {
-                next: Next::Wait,
-                wait_until: Some(wait_until),
-                outcome: None,
-            });
-        }
+    // When nothing of an Apply can be under way any more; nothing ever was where none began.
+    let alter = SignedDuration::try_from(ALTER_TIMEOUT).unwrap_or(SignedDuration::from_secs(15));
+    let over = recovery
+        .apply_ended_at
+        .or_else(|| Some(recovery.apply_until? + alter));
+    if let Some(over) = over.filter(|over| Timestamp::now() < *over) {
+        // A whole second later: the Wait state knows no fractions.
+        let wait_until = format!("{:.0}", over + SignedDuration::from_secs(1));
+        return Ok(Verified {
+            next: Next::Wait,
+            wait_until: Some(wait_until),
+            outcome: None,
+        });
     }
     let pre_image = store.pre_image(&plan.id).await?;
     let now = match &pre_image {
@@ -80,9 +78,9 @@ where
     let answers = store.answers(&plan.id).await?;
     let (outcome, each) = judge(&plan, pre_image.as_ref(), &answers, &now);
     if matches!(outcome, Outcome::Verified | Outcome::AppliedThenMoved)
-        && let Some(disowns) = plan.disowns
+        && let (Some(disowns), Some(until)) = (plan.disowns, over)
     {
-        let until = recovery.apply_ended_at.unwrap_or_else(Timestamp::now);
+        // Not until now: Verify may run again much later, and would disown checkpoints of after the rewind.
         store
             .disown(
                 &plan.cluster_id,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::group::{GroupObservation, GroupState, GroupType};
@@ -375,10 +375,11 @@ pub fn retire(
     let mut retired = Vec::new();
     for header in headers {
         let span = match (newer_and_good.first(), newer_and_good.last()) {
-            (Some(newest), Some(oldest)) => newest.as_second() - oldest.as_second(),
-            _ => 0,
+            (Some(newest), Some(oldest)) => newest.duration_since(*oldest),
+            _ => SignedDuration::ZERO,
         };
-        let enough = newer_and_good.len() >= keep.max(1) && span >= min_span_seconds;
+        let enough = newer_and_good.len() >= keep.max(1)
+            && span >= SignedDuration::from_secs(min_span_seconds);
         if enough && !header.pinned && header.expires_at.is_none() {
             retired.push(header);
         }
@@ -666,6 +667,13 @@ mod tests {
         // The newest four span three hours; asked for four, only the oldest may go.
         assert_eq!(named(4, 4 * hour), vec![0]);
         assert_eq!(named(4, 5 * hour), Vec::<i64>::new());
+        // Not even for a moment less than asked for.
+        let mut headers = headers.clone();
+        headers[0].ended_at -= SignedDuration::from_millis(1);
+        assert_eq!(
+            retire(&headers, 4, 4 * hour),
+            Vec::<&CheckpointHeader>::new()
+        );
         // Keeping none would leave nothing to go back to.
         assert_eq!(named(0, 0), vec![4, 3, 2, 1, 0]);
     }

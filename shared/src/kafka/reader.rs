@@ -37,8 +37,7 @@ impl GroupReader {
         })
     }
 
-    /// The same reader with no call lasting beyond `deadline`. Without one each call may take the settings'
-    /// `call_timeout`.
+    /// The same reader with no call lasting beyond `deadline`, nor longer than the settings' `call_timeout`.
     #[must_use]
     pub fn until(&self, deadline: Instant) -> Self {
         Self {

@@ -50,7 +50,7 @@ impl Session {
         })
     }
 
-    /// The same session with no call lasting beyond `deadline`.
+    /// The same session with no call lasting beyond `deadline`, nor longer than the settings allow.
     pub(super) fn until(&self, deadline: Instant) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
@@ -64,8 +64,8 @@ impl Session {
     }
 
     fn deadline(&self) -> Instant {
-        self.deadline
-            .unwrap_or_else(|| Instant::now() + self.shared.settings.call_timeout)
+        let longest = Instant::now() + self.shared.settings.call_timeout;
+        self.deadline.map_or(longest, |at| at.min(longest))
     }
 
     /// One request, tried again where that can help.

@@ -55,7 +55,7 @@ pub struct ConnectionSettings {
     pub ca_pem: Option<String>,
     /// How long one request may take at most; its first tries are given less.
     pub request_timeout: Duration,
-    /// How long a whole call with its retries may take where its caller sets no deadline.
+    /// How long a whole call with its retries may take.
     pub call_timeout: Duration,
 }
 

@@ -20,13 +20,14 @@ const TRIES: u32 = 5;
 pub enum Closed {
     /// Now.
     Now,
-    /// The execution has its audit record already; nothing was changed.
+    /// The execution has its audit record already, and that one stands.
     Already,
 }
 
 impl Store {
     /// Writes the audit record of an execution and, in the same transaction, ends the recovery that it owns: its
     /// claim and its place among the open ones go, and the group is noted as moved if it was, or may have been.
+    /// A recovery that was opened while the execution was being reported on is ended all the same.
     ///
     /// # Errors
     /// The table cannot be reached.
@@ -39,15 +40,22 @@ impl Store {
     async fn try_close(&self, audit: &Audit) -> Result<Closed, Cause> {
         let pointer = keys::audit_pointer(&audit.execution);
         for tries in 0..TRIES {
-            if self.get(&pointer).await?.is_some() {
-                return Ok(Closed::Already);
-            }
-            let mut writes = Vec::from(self.record(audit).await?);
+            let closed = match self.get(&pointer).await? {
+                None => Closed::Now,
+                Some(_) => Closed::Already,
+            };
+            let mut writes = match closed {
+                Closed::Now => Vec::from(self.record(audit).await?),
+                Closed::Already => Vec::new(),
+            };
             if let Some(recovery) = self.owned(audit).await? {
                 writes.extend(self.ending(audit, &recovery).await?);
             }
+            if writes.is_empty() {
+                return Ok(closed);
+            }
             if let Transacted::Done = self.transact(&writes).await? {
-                return Ok(Closed::Now);
+                return Ok(closed);
             }
             // Another end of the same execution was faster, or what was read just now is no longer so.
             back_off(tries).await;

@@ -288,6 +288,60 @@ impl Store {
         Ok(marked)
     }
 
+    /// Remembers until `until` that the group has a checkpoint, so that it is missed when it disappears.
+    ///
+    /// # Errors
+    /// The table cannot be reached.
+    pub async fn remember_group(
+        &self,
+        cluster: &ClusterId,
+        group: &GroupId,
+        until: Timestamp,
+    ) -> Result<()> {
+        let item = item(keys::checkpointed_group(cluster, group))
+            .with("group", text(&group.0))
+            .with("ttl", ttl(until));
+        self.put(item)
+            .await
+            .map_err(|cause| cause.of("remember_group"))
+    }
+
+    /// Every group of the cluster that is remembered at `now`.
+    ///
+    /// # Errors
+    /// The table cannot be reached, or an item is damaged.
+    pub async fn remembered_groups(
+        &self,
+        cluster: &ClusterId,
+        now: Timestamp,
+    ) -> Result<Vec<GroupId>> {
+        self.try_remembered_groups(cluster, now)
+            .await
+            .map_err(|cause| cause.of("remembered_groups"))
+    }
+
+    async fn try_remembered_groups(
+        &self,
+        cluster: &ClusterId,
+        now: Timestamp,
+    ) -> Result<Vec<GroupId>, Cause> {
+        let pk = keys::checkpointed(cluster);
+        let mut groups = Vec::new();
+        for item in self
+            .query(&pk, Range::Prefix(keys::GROUPS.to_owned()), "")
+            .await?
+        {
+            // The table deletes what has expired days late.
+            if item
+                .some_number("ttl")?
+                .is_none_or(|at| now.as_second() < at)
+            {
+                groups.push(GroupId(item.text("group")?.to_owned()));
+            }
+        }
+        Ok(groups)
+    }
+
     /// Keeps what became of a run for one group, for alarms. A run that ended before the newest success changes
     /// nothing.
     ///

@@ -73,6 +73,19 @@ pub(super) fn checkpoint_chunks(cluster: &ClusterId, group: &GroupId, id: &Check
     format!("{group}#{}", part(&id.0))
 }
 
+/// Of the sort keys of a cluster's groups.
+pub(super) const GROUPS: &str = "GROUP#";
+
+/// The groups of a cluster that have checkpoints.
+pub(super) fn checkpointed(cluster: &ClusterId) -> String {
+    format!("CHECKPOINT#{}", part(&cluster.0))
+}
+
+pub(super) fn checkpointed_group(cluster: &ClusterId, group: &GroupId) -> Key {
+    let sk = format!("{GROUPS}{}", part(&group.0));
+    Key::new(checkpointed(cluster), sk)
+}
+
 /// What became of the latest checkpoint runs.
 pub(super) fn checkpoint_head(cluster: &ClusterId, group: &GroupId) -> Key {
     Key::new(checkpoints(cluster, group), "HEAD")

@@ -26,6 +26,8 @@ const TRIES: u32 = 5;
 /// The condition of everything that belongs to a recovery's life.
 const IS_OPEN: &str = "attribute_exists(#pk) AND attribute_not_exists(#closed_at)";
 
+const ENDED: Cause = Cause::Conflict("the execution has ended and is reported on");
+
 const NOT_OPEN: Cause = Cause::Conflict("there is no open recovery of this plan");
 
 /// Whether a recovery was opened.
@@ -43,7 +45,8 @@ impl Store {
     /// Opens a recovery and claims its group. A claim past its `expires_at` is taken over.
     ///
     /// # Errors
-    /// The table cannot be reached.
+    /// The execution is reported on already: a step that outlives its execution must not claim what nobody would
+    /// release. Or the table cannot be reached.
     pub async fn open_recovery(
         &self,
         r: &Recovery,
@@ -67,20 +70,26 @@ impl Store {
             let open = item(keys::open(&r.plan))
                 .with("plan", text(&r.plan.0))
                 .with("execution", text(&r.execution));
-            let writes = [take, recovery, Write::put(open)];
-            if let Transacted::Done = self.transact(&writes).await? {
-                return Ok(Opened::Yes);
-            }
+            let not_ended = Write::none(keys::audit_pointer(&r.execution));
+            let writes = [take, recovery, Write::put(open), not_ended];
+            let ended = match self.transact(&writes).await? {
+                Transacted::Done => return Ok(Opened::Yes),
+                Transacted::Failed(failed) => failed.last() == Some(&true),
+            };
             // What was in the way is read after the fact, and may be gone by now.
             if let Some(there) = self.try_recovery(&r.plan).await? {
                 if there.execution != r.execution || there.closed_at.is_some() {
                     return Ok(Opened::PlanUsed);
                 }
                 // The same step again: the recovery is there, and its claim has to be still or again.
-                let take = [take_claim(r, claim, now)];
+                let not_ended = Write::none(keys::audit_pointer(&r.execution));
+                let take = [take_claim(r, claim, now), not_ended];
                 if let Transacted::Done = self.transact(&take).await? {
                     return Ok(Opened::Yes);
                 }
+            }
+            if ended {
+                return Err(ENDED);
             }
             if let Some(there) = self.try_claim(&r.cluster_id, &r.group).await?
                 && there.expires_at > now

@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, CancellationReason, Delete, Put, ReturnValue,
+    AttributeValue, CancellationReason, ConditionCheck, Delete, Put, ReturnValue,
     ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
 
@@ -52,6 +52,8 @@ pub(super) enum Action {
     Put(Item),
     Change(Change),
     Delete(Key),
+    /// Writes nothing, and lets the transaction happen only under its condition.
+    Check(Key),
 }
 
 /// A change of single attributes of an item.
@@ -121,6 +123,11 @@ impl Write {
         Self::put(item).when(IS_NEW)
     }
 
+    /// That there is no such item.
+    pub(super) fn none(key: Key) -> Self {
+        Self::new(Action::Check(key)).when(IS_NEW)
+    }
+
     /// Deletes an item, if there is one.
     pub(super) fn delete(key: Key) -> Self {
         Self::new(Action::Delete(key))
@@ -156,6 +163,14 @@ impl Write {
                 .set_expression_attribute_values(terms.values())
                 .build()
                 .map(|delete| write.delete(delete)),
+            Action::Check(key) => ConditionCheck::builder()
+                .table_name(table)
+                .set_key(Some(attributes(key)))
+                .set_condition_expression(condition)
+                .set_expression_attribute_names(names(&[terms.expression()]))
+                .set_expression_attribute_values(terms.values())
+                .build()
+                .map(|check| write.condition_check(check)),
         };
         let built = built.map_err(|error| Cause::Request(error.to_string()))?;
         Ok(built.build())

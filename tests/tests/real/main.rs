@@ -1,6 +1,14 @@
 //! Everything that needs real parts: Apache Kafka itself, the real state machine, a real browser.
 
+mod aborts;
+mod apply_faults;
 mod approval;
 mod asked;
+mod bench;
+mod browser;
+mod checkpoints;
 mod events;
+mod history;
 mod incident;
+mod processes;
+mod scale;

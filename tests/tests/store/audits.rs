@@ -274,3 +274,34 @@ async fn audits_come_newest_first_however_big() {
     assert_eq!(store.audits(&other, &group()).await.unwrap(), []);
     assert_eq!(store.audits(&cluster(), &none).await.unwrap(), []);
 }
+
+#[tokio::test]
+async fn an_execution_that_is_reported_on_opens_nothing_any_more() {
+    let table = Table::new().await;
+    let store = table.store();
+    let mut ended = audit(1, None);
+    (ended.plan, ended.cluster_id, ended.group) = (None, None, None);
+    assert_eq!(close(&store, &ended).await, Closed::Now);
+    let late = store
+        .open_recovery(&recovery(1), &claim(1, at(1000)), at(0))
+        .await;
+    assert_eq!(late.unwrap_err().class, ErrorClass::Conflict);
+    assert_eq!(store.claim(&cluster(), &group()).await.unwrap(), None);
+    assert_eq!(store.open_recoveries().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn what_was_opened_right_before_the_report_is_ended_by_the_next() {
+    let table = Table::new().await;
+    let store = table.store();
+    open(&store, 1).await;
+    // Whoever wrote it had not seen the recovery.
+    let mut blind = audit(1, None);
+    (blind.plan, blind.cluster_id, blind.group) = (None, None, None);
+    assert_eq!(close(&store, &blind).await, Closed::Now);
+    assert_eq!(store.open_recoveries().await.unwrap().len(), 1);
+    assert_eq!(close(&store, &audit(1, None)).await, Closed::Already);
+    assert_eq!(store.open_recoveries().await.unwrap(), []);
+    assert_eq!(store.claim(&cluster(), &group()).await.unwrap(), None);
+    assert_eq!(store.audit_of("execution-1").await.unwrap(), Some(blind));
+}

@@ -478,3 +478,31 @@ async fn the_switch_is_unset_until_somebody_sets_it() {
         assert_eq!(store.apply_switch().await.unwrap(), Some(on));
     }
 }
+
+#[tokio::test]
+async fn a_group_with_checkpoints_is_remembered_for_a_time() {
+    let table = Table::new().await;
+    let store = table.store();
+    let named = |name: &str| GroupId(name.to_owned());
+    let remember = async |name: &str, until| {
+        store
+            .remember_group(&cluster(), &named(name), at(until))
+            .await
+            .unwrap();
+    };
+    remember("a#b", 10).await;
+    remember("a", 10).await;
+    remember("a", 20).await;
+    let other = ClusterId("another".to_owned());
+    store
+        .remember_group(&other, &named("c"), at(20))
+        .await
+        .unwrap();
+    let remembered = async |now| {
+        let groups = store.remembered_groups(&cluster(), at(now)).await;
+        groups.unwrap()
+    };
+    assert_eq!(remembered(9).await, [named("a"), named("a#b")]);
+    assert_eq!(remembered(10).await, [named("a")]);
+    assert_eq!(remembered(20).await, []);
+}
