@@ -1,6 +1,7 @@
 //! A group as wide as they get.
 
 use offset_guard_local::client::{Client, Commit, Record};
+use offset_guard_local::kafka::KafkaOptions;
 
 use crate::Outcome;
 
@@ -8,6 +9,19 @@ use crate::Outcome;
 pub const PARTITIONS: i32 = 10_000;
 /// How many a controller creates in one request; it refuses more than about 10,000 records of its own.
 const AT_ONCE: i32 = 5_000;
+
+/// A broker that does not spend its time on looking after so many logs.
+#[must_use]
+pub fn kafka() -> KafkaOptions {
+    let mut options = KafkaOptions::default();
+    let properties = [
+        ("log.retention.check.interval.ms", "300000"),
+        ("log.index.size.max.bytes", "4096"),
+    ];
+    let properties = properties.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    options.properties.extend(properties);
+    options
+}
 
 /// Creates a topic of [`PARTITIONS`] partitions with one record in each.
 ///

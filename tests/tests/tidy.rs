@@ -99,12 +99,18 @@ fn the_rules_know_no_world() {
 
 #[test]
 fn unsafe_is_in_one_place() {
-    // A page's policy may name "unsafe-inline" too: what is quoted is no code.
+    // The keyword stands before a block or an item; in a text it is a word like others.
     let is_unsafe = |line: &str| {
-        line.split('"')
-            .step_by(2)
-            .flat_map(|code| code.split(|c: char| !c.is_alphanumeric() && c != '_'))
-            .any(|word| word == "unsafe" || word == "unsafe_code")
+        [
+            "unsafe {",
+            "unsafe fn",
+            "unsafe impl",
+            "unsafe extern",
+            "unsafe trait",
+            "unsafe_code",
+        ]
+        .iter()
+        .any(|keyword| line.contains(keyword))
     };
     let mut seen = 0;
     let mut wrong = Vec::new();
@@ -113,7 +119,7 @@ fn unsafe_is_in_one_place() {
         let allowed =
             name == "shared/src/kafka/ffi.rs" || name.starts_with("shared/src/kafka/ffi/");
         for (n, line) in code(&read(&path)) {
-            if !is_unsafe(line) {
+            if !is_unsafe(line) || name == "tests/tests/tidy.rs" {
                 continue;
             }
             seen += 1;

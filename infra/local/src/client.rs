@@ -28,6 +28,9 @@ use crate::{Error, Result, error::Doing, run::until, workdir::blocking};
 /// How long a broker may take for one call.
 const CALL_LIMIT: Duration = Duration::from_secs(30);
 
+/// How long brokers may take to elect the leaders of thousands of partitions, and to make their logs.
+const LEADERS_LIMIT: Duration = Duration::from_secs(180);
+
 pub(crate) fn client_config(
     bootstrap: &str,
     properties: &BTreeMap<String, String>,
@@ -180,17 +183,49 @@ impl Client {
         .await
     }
 
-    /// Raises the number of partitions of a topic to `count`.
+    /// Raises the number of partitions of a topic to `count`, and waits until each has a leader.
     ///
     /// # Errors
     /// If the broker refuses.
     pub async fn raise_partitions(&self, topic: &str, count: usize) -> Result<()> {
         let new = NewPartitions::new(topic, count);
-        let answers = self
-            .admin()?
-            .create_partitions([&new], &admin_options())
-            .await;
-        only(answers, || format!("raise the partitions of {topic}"))
+        let admin = self.admin()?;
+        let answers = admin.create_partitions([&new], &admin_options()).await;
+        only(answers, || format!("raise the partitions of {topic}"))?;
+        let admin = Arc::new(admin);
+        until(
+            &format!("{topic} to have {count} partitions"),
+            LEADERS_LIMIT,
+            async || {
+                let (admin, topic) = (admin.clone(), topic.to_owned());
+                blocking(move || {
+                    let metadata = admin
+                        .inner()
+                        .fetch_metadata(Some(&topic), CALL_LIMIT)
+                        .doing(|| format!("describe {topic}"))?;
+                    let led = metadata
+                        .topics()
+                        .iter()
+                        .flat_map(|topic| topic.partitions())
+                        .filter(|partition| partition.leader() >= 0);
+                    Ok((led.count() >= count).then_some(()))
+                })
+                .await
+            },
+        )
+        .await?;
+        // A producer that has asked before sends to the partitions that it knows of, and to no others.
+        let Some(producer) = self.producer.get().cloned() else {
+            return Ok(());
+        };
+        let doing = format!("describe {topic}");
+        let topic = topic.to_owned();
+        blocking(move || {
+            let metadata = producer.client().fetch_metadata(Some(&topic), CALL_LIMIT);
+            metadata.doing(|| doing)?;
+            Ok(())
+        })
+        .await
     }
 
     /// Deletes the records of a partition before `offset`, which becomes the log start.
@@ -308,10 +343,23 @@ impl Client {
     /// # Errors
     /// If the broker refuses.
     pub async fn commit(&self, group: &str, commits: &[Commit]) -> Result<()> {
-        let consumer = self.simple_consumer(group)?;
+        let consumer = Arc::new(self.simple_consumer(group)?);
         let doing = format!("commit offsets of {group}");
         let list = list_of(commits).doing(|| doing.clone())?;
-        blocking(move || consumer.commit(&list, CommitMode::Sync).doing(|| doing)).await
+        until("a group's coordinator", CALL_LIMIT, async || {
+            let (consumer, list, doing) = (consumer.clone(), list.clone(), doing.clone());
+            match blocking(move || consumer.commit(&list, CommitMode::Sync).doing(|| doing)).await {
+                // A broker that is only just creating its topic of offsets.
+                Err(error)
+                    if is_code(&error, RDKafkaErrorCode::CoordinatorLoadInProgress)
+                        || is_code(&error, RDKafkaErrorCode::NotCoordinator) =>
+                {
+                    Ok(None)
+                }
+                done => done.map(Some),
+            }
+        })
+        .await
     }
 
     /// Adds commits of a group without members to a transaction: they are pending until it ends.

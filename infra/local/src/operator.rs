@@ -41,7 +41,9 @@ pub enum Function {
 }
 
 impl Function {
-    const fn output(self) -> &'static str {
+    /// The template's output that holds its name.
+    #[must_use]
+    pub const fn output(self) -> &'static str {
         match self {
             Self::Checkpoint => "CheckpointFunction",
             Self::Rewind => "RewindFunction",

@@ -94,7 +94,7 @@ impl Case {
     }
 
     async fn freeze(&self, function: Function) -> Result<Frozen> {
-        freeze_next(&self.world, function, output(function)).await
+        freeze_next(&self.world, function, function.output()).await
     }
 
     /// Stops an execution in `state`, once the function that runs it is frozen in it.
@@ -237,15 +237,6 @@ impl Case {
         let left = Duration::from_secs(60);
         let store = &self.world.store;
         Ok(apply::run(&config, store, &step, left, true, read, write).await?)
-    }
-}
-
-fn output(function: Function) -> &'static str {
-    match function {
-        Function::Checkpoint => "CheckpointFunction",
-        Function::Rewind => "RewindFunction",
-        Function::RewindApply => "RewindApplyFunction",
-        Function::ApprovalTask => "ApprovalTaskFunction",
     }
 }
 

@@ -8,7 +8,7 @@ use data_encoding::HEXLOWER;
 use offset_guard::domain::offset::{CommittedOffset, GroupId};
 use offset_guard::domain::recovery::PartitionOutcome;
 use offset_guard_local::kafka::Version;
-use offset_guard_local::stack::Stack;
+use offset_guard_local::stack::{Stack, StackOptions};
 use offset_guard_local::workdir::progress;
 use offset_guard_tests::{CLASSIC_ON_4, Outcome, PATIENCE, World, now, shared_options, wide};
 use serde_json::json;
@@ -17,16 +17,18 @@ use sha2::{Digest, Sha256};
 /// On brokers of its own: so many partitions would slow every other test down.
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_partitions_in_one_group() -> Outcome {
-    let world = &World::of(
-        Stack::start(&shared_options(Version::V4)).await?,
-        CLASSIC_ON_4,
-    )?;
+    let options = StackOptions {
+        kafka: wide::kafka(),
+        ..shared_options(Version::V4)
+    };
+    let world = &World::of(Stack::start(&options).await?, CLASSIC_ON_4)?;
     let (topic, group) = (world.topic("wide"), world.group("test"));
     let all = usize::try_from(wide::PARTITIONS)?;
     let mut step = Steps(Instant::now());
     wide::topic(&world.client, &topic).await?;
+    step.took("topic and records");
     wide::commit(&world.client, &group, &topic, 0).await?;
-    step.took("seeding");
+    step.took("the first commit");
 
     let id = world.checkpoint(&group).await?;
     step.took("the first checkpoint");

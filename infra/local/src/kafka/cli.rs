@@ -1,6 +1,12 @@
 //! Kafka's own command line tools, run from the same jars as the broker.
 
-use std::{collections::BTreeMap, fs, path::PathBuf, process::Stdio, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use ulid::Ulid;
 
@@ -14,6 +20,8 @@ use crate::{
     run::{Process, Run, until},
     workdir::{blocking, describe, last_lines},
 };
+
+const CONSUMER_GROUPS: &str = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand";
 
 /// Kafka's own command line tools, speaking to one cluster.
 #[derive(Debug, Clone)]
@@ -84,11 +92,7 @@ impl Cli {
     /// # Errors
     /// If it cannot be run; a tool that fails is an answer.
     pub async fn consumer_groups(&self, args: &[&str]) -> Result<CliOutput> {
-        self.admin_tool(
-            "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-            args,
-        )
-        .await
+        self.admin_tool(CONSUMER_GROUPS, args).await
     }
 
     /// Runs `kafka-topics`.
@@ -184,7 +188,12 @@ impl Cli {
         Ok(ConsumerProcess { process, stdout })
     }
 
-    async fn admin_tool(&self, class: &str, args: &[&str]) -> Result<CliOutput> {
+    /// `kafka-consumer-groups` with these arguments, for whoever runs it in another way.
+    pub fn consumer_groups_command(&self, args: &[&str]) -> Command {
+        self.admin_command(CONSUMER_GROUPS, args)
+    }
+
+    fn admin_command(&self, class: &str, args: &[&str]) -> Command {
         let mut command = self.java.command(Program::Tool);
         command
             .arg(class)
@@ -194,6 +203,11 @@ impl Cli {
         if let Some(file) = &self.client_config {
             command.arg("--command-config").arg(file);
         }
+        command
+    }
+
+    async fn admin_tool(&self, class: &str, args: &[&str]) -> Result<CliOutput> {
+        let mut command = self.admin_command(class, args);
         blocking(move || {
             let output = command
                 .output()
