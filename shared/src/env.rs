@@ -3,6 +3,8 @@
 use std::env;
 
 use aws_config::SdkConfig;
+use lambda_runtime::tracing::subscriber;
+use lambda_runtime::tracing::subscriber::filter::{EnvFilter, LevelFilter};
 use serde_json::Value;
 use url::Url;
 
@@ -57,6 +59,27 @@ pub fn url(name: &'static str) -> Result<Url, EnvError> {
     })
 }
 
+/// Starts writing logs, in the level and format of Lambda's logging controls.
+fn start_logs() {
+    let level = optional("AWS_LAMBDA_LOG_LEVEL").unwrap_or("INFO".to_owned());
+    let logs = subscriber::fmt()
+        .with_target(false)
+        .without_time()
+        .with_env_filter(EnvFilter::new(filter(&level)));
+    if optional("AWS_LAMBDA_LOG_FORMAT").is_some_and(|format| format.eq_ignore_ascii_case("json")) {
+        logs.json().init();
+    } else {
+        logs.init();
+    }
+}
+
+/// What is logged at `level`. Libraries are never heard below INFO: there they print whole requests and answers, and
+/// with them task tokens and secrets.
+fn filter(level: &str) -> String {
+    let level = level.parse().unwrap_or(LevelFilter::INFO);
+    format!("{},offset_guard={level}", level.min(LevelFilter::INFO))
+}
+
 /// Everything that all functions share.
 #[derive(Debug)]
 pub struct Env {
@@ -79,7 +102,7 @@ impl Env {
     /// # Errors
     /// A variable is missing or the configuration is wrong.
     pub async fn start() -> Result<Self, lambda_runtime::Error> {
-        lambda_runtime::tracing::init_default_subscriber();
+        start_logs();
         let config = Config::load(required("OFFSET_GUARD_CONFIG")?).inspect_err(|error| {
             // The runtime prints only the error itself, and its causes are what a person needs.
             tracing::error!(error = chain(error), "the configuration is not usable");
@@ -164,4 +187,17 @@ impl Env {
 /// It is not what the function takes.
 pub fn event<T: serde::de::DeserializeOwned>(event: Value) -> Result<T, Error> {
     serde_json::from_value(event).map_err(|error| Error::InvalidEvent(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_level_makes_a_library_print_its_requests() {
+        assert_eq!(filter("TRACE"), "info,offset_guard=trace");
+        assert_eq!(filter("DEBUG"), "info,offset_guard=debug");
+        assert_eq!(filter("WARN"), "warn,offset_guard=warn");
+        assert_eq!(filter("FATAL"), "info,offset_guard=info");
+    }
 }

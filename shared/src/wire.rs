@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -73,6 +73,8 @@ pub enum ApprovalStep {
     Report {
         /// The execution's ARN.
         execution: String,
+        /// When it started.
+        started_at: Option<Timestamp>,
         /// The execution's state so far.
         #[serde(default)]
         state: Box<ReportState>,
@@ -124,6 +126,19 @@ pub struct StepError {
     /// Its text.
     #[serde(rename = "Cause", default)]
     pub cause: String,
+}
+
+impl StepError {
+    /// The error in a line: a function's own words, which Step Functions wraps as JSON.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let wrapped: Option<Value> = serde_json::from_str(&self.cause).ok();
+        let said = wrapped.as_ref().and_then(|w| w["errorMessage"].as_str());
+        match said.unwrap_or(&self.cause) {
+            "" => self.error.clone(),
+            said => format!("{}: {said}", self.error),
+        }
+    }
 }
 
 /// Whose recovery is to be ended.
@@ -205,7 +220,7 @@ struct WrittenRequest {
 const TARGETS: &str = "rewind_before, checkpoint_id, to_datetime, by_duration, to_offsets, shift_by, to_earliest or undo";
 
 /// Longer texts are not for people.
-const LONGEST_TEXT: usize = 500;
+pub const LONGEST_TEXT: usize = 500;
 
 /// Reads a request, or says everything that is wrong with it.
 ///
@@ -217,6 +232,11 @@ pub fn parse_request(
     written: &Value,
     only_cluster: Option<&str>,
 ) -> Result<RewindRequest, Vec<Refusal>> {
+    if !written.is_object() {
+        let problem =
+            "the input has none; write {\"request\": {\"group\": ..., \"rewind_before\": ...}}";
+        return Err(vec![invalid("request", problem)]);
+    }
     let written: WrittenRequest = serde_json::from_value(written.clone())
         .map_err(|error| vec![invalid("request", error.to_string())])?;
     let mut wrong = Vec::new();
@@ -230,7 +250,7 @@ pub fn parse_request(
             wrong.push(invalid("cluster", problem));
             String::new()
         });
-    if written.group.is_empty() {
+    if written.group.is_empty() || written.group.chars().count() > LONGEST_TEXT {
         wrong.push(invalid("group", "write the group's exact name"));
     }
     for (field, text) in [
@@ -295,12 +315,16 @@ fn target(written: &WrittenRequest, wrong: &mut Vec<Refusal>) -> Option<ResetSpe
         found.push(Some(ResetSpec::Checkpoint(CheckpointId(id.clone()))));
     }
     if let Some(text) = &written.by_duration {
-        found.push(match text.parse::<SignedDuration>() {
+        // As Kafka's own tool does: P1D is 24 hours.
+        let duration = text
+            .parse::<Span>()
+            .and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()));
+        found.push(match duration {
             Ok(duration) if duration > SignedDuration::ZERO => {
                 Some(ResetSpec::ByDuration(duration))
             }
             Ok(_) | Err(_) => {
-                let problem = format!("{text:?} is no positive duration; write PT2H30M");
+                let problem = format!("{text:?} is no positive duration; write PT2H30M or P1DT12H");
                 wrong.push(invalid("by_duration", problem));
                 None
             }
@@ -431,6 +455,40 @@ mod tests {
             faults[0].contains("write 2026-11-30T10:00:00Z"),
             "{faults:?}"
         );
+    }
+
+    #[test]
+    fn a_duration_may_have_days_as_kafkas_own_tool_writes_them() {
+        let target = |text: &str| {
+            let request = json!({"group": "g", "by_duration": text});
+            parse_request(&request, Some("main")).map(|request| request.target)
+        };
+        let hours = |hours| Ok(ResetSpec::ByDuration(SignedDuration::from_hours(hours)));
+        assert_eq!(target("P1D"), hours(24));
+        assert_eq!(target("P1DT12H"), hours(36));
+        assert_eq!(target("PT2H"), hours(2));
+        for wrong in ["P1M", "-P1D", "PT0S", "yesterday", "P99999999999D"] {
+            assert!(target(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_input_without_a_request_is_answered_with_how_to_write_one() {
+        assert!(faults(Value::Null)[0].contains("{\"request\": {"));
+        assert!(faults(json!("g"))[0].contains("{\"request\": {"));
+    }
+
+    #[test]
+    fn a_functions_error_is_told_in_its_own_words() {
+        let told = |error: Value| serde_json::from_value::<StepError>(error).unwrap().text();
+        let wrapped = r#"{"errorType":"OffsetGuard.Internal","errorMessage":"the table failed"}"#;
+        assert_eq!(
+            told(json!({"Error": "OffsetGuard.Internal", "Cause": wrapped})),
+            "OffsetGuard.Internal: the table failed"
+        );
+        assert_eq!(told(json!({"Error": "States.Timeout"})), "States.Timeout");
+        let plain = json!({"Error": "OffsetGuard.ApprovalExpired", "Cause": "nobody decided"});
+        assert_eq!(told(plain), "OffsetGuard.ApprovalExpired: nobody decided");
     }
 
     #[test]

@@ -121,7 +121,7 @@ drift_limit = 2
 [[groups]]
 cluster = "main"
 pattern = "hasty-*"
-approve_within_seconds = 4
+approve_within_seconds = 8
 settle_seconds = 2
 
 # Forgets soon.
@@ -138,6 +138,20 @@ cluster = "main"
 pattern = "brief-*"
 apply_within_seconds = 3
 settle_seconds = 1
+
+# Waits for its consumers, and is never seen at rest for long enough while a test lasts.
+[[groups]]
+cluster = "main"
+pattern = "restless-*"
+wait_for_empty_seconds = 300
+settle_seconds = 300
+apply_within_seconds = 900
+
+# Named as Kafka Connect names the groups of its sinks.
+[[groups]]
+cluster = "main"
+pattern = "connect-*"
+settle_seconds = 2
 
 [[groups]]
 cluster = "main"
@@ -386,7 +400,7 @@ impl World {
         let execution = self.operator.request(request).await?;
         let ended = execution.end().await?;
         let audit = self.store.audit_of(&execution.arn).await?;
-        let audit = audit.ok_or("there is no audit record")?;
+        let audit = audit.ok_or_else(|| format!("there is no audit record of {ended:?}"))?;
         Ok(Refused {
             codes: audit
                 .refusals

@@ -68,9 +68,11 @@ async fn task(
         ApprovalStep::Admit(step) => {
             json!(approval::admit(store, &step, env.apply_enabled).await?)
         }
-        ApprovalStep::Report { execution, state } => {
-            json!(report::run(store, &slack, &execution, &state).await?)
-        }
+        ApprovalStep::Report {
+            execution,
+            started_at,
+            state,
+        } => json!(report::run(store, &slack, &execution, started_at, &state).await?),
         ApprovalStep::Sweep { execution } => {
             let machine = env::required("OFFSET_GUARD_STATE_MACHINE")?;
             json!(sweep::run(store, executions, &machine, &slack, execution.as_deref()).await?)

@@ -331,10 +331,23 @@ impl Client {
     /// # Errors
     /// If the broker refuses.
     pub async fn commit(&self, group: &str, commits: &[Commit]) -> Result<()> {
-        let consumer = self.simple_consumer(group)?;
+        let consumer = Arc::new(self.simple_consumer(group)?);
         let doing = format!("commit offsets of {group}");
         let list = list_of(commits).doing(|| doing.clone())?;
-        blocking(move || consumer.commit(&list, CommitMode::Sync).doing(|| doing)).await
+        until("a group's coordinator", CALL_LIMIT, async || {
+            let (consumer, list, doing) = (consumer.clone(), list.clone(), doing.clone());
+            match blocking(move || consumer.commit(&list, CommitMode::Sync).doing(|| doing)).await {
+                // A broker that is only just creating its topic of offsets.
+                Err(error)
+                    if is_code(&error, RDKafkaErrorCode::CoordinatorLoadInProgress)
+                        || is_code(&error, RDKafkaErrorCode::NotCoordinator) =>
+                {
+                    Ok(None)
+                }
+                done => done.map(Some),
+            }
+        })
+        .await
     }
 
     /// Adds commits of a group without members to a transaction: they are pending until it ends.

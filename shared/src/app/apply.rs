@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::domain::approval::{ApprovedPlan, Evidence, authorize};
 use crate::domain::offset::TopicPartition;
 use crate::domain::plan::{Plan, PlanId, PlanResult};
-use crate::domain::recovery::{AlterAnswer, Recovery};
+use crate::domain::recovery::{AlterAnswer, LONGEST_REQUEST, Recovery};
 use crate::domain::refusal::Refusal;
 use crate::error::Error;
 use crate::kafka::alter_size;
@@ -20,9 +20,12 @@ use crate::store::Store;
 use crate::wire::PlanStep;
 
 /// How long one alter request may take. Verify waits this long beyond the last moment in which one may be sent.
-pub const ALTER_TIMEOUT: Duration = Duration::from_secs(15);
+pub const ALTER_TIMEOUT: Duration = LONGEST_REQUEST.unsigned_abs();
 /// With less than this left of an invocation nothing is begun.
 const LEAST_TIME: Duration = Duration::from_secs(30);
+
+/// No Lambda function runs longer: a deadline that is further away is not one.
+const LONGEST_RUN: Duration = Duration::from_secs(900);
 
 /// What Apply did. Whether it worked is for Verify to say.
 #[derive(Debug, Default, Serialize)]
@@ -80,7 +83,7 @@ where
         });
     }
     let (plan, _) = load(store, &step.plan_id).await?;
-    let left = SignedDuration::try_from(left).unwrap_or(SignedDuration::from_secs(60));
+    let left = SignedDuration::try_from(left.min(LONGEST_RUN)).unwrap_or(LONGEST_REQUEST);
     let apply_until = Timestamp::now() + left;
     if !store.begin_apply(&step.plan_id, apply_until).await? {
         return refuse(store, &step.plan_id, apply_until, vec![Refusal::Fenced]).await;

@@ -88,7 +88,8 @@ where
         apply_by,
         settle_seconds: policy.settle_seconds,
     };
-    let (observed, quiet) = decide(recovery.quiet.as_ref(), &seen, now, &limits);
+    let commits = plan.finds_at_rest(&seen).then(|| fingerprint(&seen));
+    let (observed, quiet) = decide(recovery.quiet.as_ref(), commits, now, &limits);
     if quiet != recovery.quiet {
         store.note_quiet(&step.plan_id, quiet.as_ref()).await?;
     }
@@ -129,10 +130,11 @@ struct Limits {
     settle_seconds: u32,
 }
 
-/// The rule: no members and identical commits in two looks at least `settle_seconds` apart.
+/// The rule: no members and identical commits in two looks at least `settle_seconds` apart. `commits` is the look's
+/// fingerprint, or `None` where the group is not at rest.
 fn decide(
     quiet: Option<&Quiet>,
-    seen: &GroupObservation,
+    commits: Option<String>,
     now: Timestamp,
     limits: &Limits,
 ) -> (Observed, Option<Quiet>) {
@@ -144,10 +146,9 @@ fn decide(
             wait_seconds: seconds.clamp(1, left),
         },
     };
-    if seen.activity() != Activity::Inactive {
+    let Some(commits) = commits else {
         return (wait(LOOK_AGAIN_SECONDS, limits.empty_by), None);
-    }
-    let commits = fingerprint(seen);
+    };
     let first = Quiet {
         since: now,
         commits: commits.clone(),
@@ -155,8 +156,10 @@ fn decide(
     match quiet {
         None => (wait(limits.settle_seconds, limits.apply_by), Some(first)),
         // Nobody is a member and yet its offsets move: its consumers have not stopped.
+        // Looked at no more often than members are: an execution's history has room for so many looks.
         Some(quiet) if quiet.commits != commits => {
-            (wait(limits.settle_seconds, limits.empty_by), Some(first))
+            let seconds = limits.settle_seconds.max(LOOK_AGAIN_SECONDS);
+            (wait(seconds, limits.empty_by), Some(first))
         }
         Some(quiet) => {
             let settled = quiet.since + seconds(limits.settle_seconds);
@@ -183,4 +186,62 @@ fn fingerprint(seen: &GroupObservation) -> String {
         hash.update(format!("{partition} {:?}\n", reading.committed));
     }
     HEXLOWER.encode(&hash.finalize())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+    }
+
+    fn limits() -> Limits {
+        Limits {
+            empty_by: at(100),
+            apply_by: at(200),
+            settle_seconds: 2,
+        }
+    }
+
+    fn quiet(since: i64) -> Quiet {
+        Quiet {
+            since: at(since),
+            commits: "31".to_owned(),
+        }
+    }
+
+    fn wait(wait_seconds: u32) -> Observed {
+        Observed {
+            next: Next::Wait,
+            wait_seconds,
+        }
+    }
+
+    #[test]
+    fn a_group_is_at_rest_when_two_looks_far_enough_apart_agree() {
+        let look = |quiet: Option<&Quiet>, commits: &str, now| {
+            decide(quiet, Some(commits.to_owned()), at(now), &limits())
+        };
+        assert_eq!(look(None, "31", 0), (wait(2), Some(quiet(0))));
+        assert_eq!(
+            look(Some(&quiet(0)), "31", 1),
+            (wait(1), Some(quiet(0))),
+            "too soon"
+        );
+        assert_eq!(
+            look(Some(&quiet(0)), "31", 2),
+            (Observed::APPLY, Some(quiet(0)))
+        );
+    }
+
+    #[test]
+    fn commits_that_keep_moving_are_not_looked_at_more_often_than_members_are() {
+        let moving = |now| decide(Some(&quiet(0)), Some("32".to_owned()), at(now), &limits()).0;
+        assert_eq!(moving(2), wait(LOOK_AGAIN_SECONDS));
+        assert_eq!(moving(100), Observed::GIVE_UP);
+        let active = |now| decide(Some(&quiet(0)), None, at(now), &limits());
+        assert_eq!(active(2), (wait(LOOK_AGAIN_SECONDS), None));
+        assert_eq!(active(100), (Observed::GIVE_UP, None));
+    }
 }

@@ -16,8 +16,8 @@ use crate::domain::refusal::Refusal;
 use crate::domain::request::{ResetSpec, RewindRequest};
 use crate::error::Error;
 use crate::ports::ReadGroups;
-use crate::store::{Opened, Store};
-use crate::wire::{PlanAnswer, PlanVerdict, parse_request};
+use crate::store::{ErrorClass, Opened, Store};
+use crate::wire::{LONGEST_TEXT, PlanAnswer, PlanVerdict, parse_request};
 
 /// How long a claim lives beyond the last moment in which its plan may be applied: Kafka cannot check a fence, so
 /// whatever is still under way then has to be over before another recovery may begin.
@@ -56,7 +56,11 @@ where
     let request = match parse_request(written, only) {
         Ok(request) => request,
         Err(refusals) => {
-            let text = |field: &str| written[field].as_str().unwrap_or_default().to_owned();
+            // The group's name is part of a key, which has room for so much.
+            let text = |field: &str| -> String {
+                let text = written[field].as_str().unwrap_or_default();
+                text.chars().take(LONGEST_TEXT).collect()
+            };
             let record = PlanRecord {
                 id,
                 execution: execution.to_owned(),
@@ -87,8 +91,15 @@ where
 }
 
 async fn keep(store: &Store, record: PlanRecord) -> Result<PlanAnswer, Error> {
-    store.put_plan(&record).await?;
-    Ok(answer(&record))
+    match store.put_plan(&record).await {
+        Ok(()) => Ok(answer(&record)),
+        // Another try of this step, whose caller gave up on it, was faster: what it stored is what stands.
+        Err(error) if error.class == ErrorClass::Conflict => match store.plan(&record.id).await? {
+            Some(first) => Ok(answer(&first)),
+            None => Err(error.into()),
+        },
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn answer(record: &PlanRecord) -> PlanAnswer {

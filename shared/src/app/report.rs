@@ -3,14 +3,15 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::plan_id;
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
 use crate::domain::audit::{Audit, AuditPartition, AuditStatus};
 use crate::domain::plan::{PlanId, PlanRecord, PlanResult};
 use crate::domain::report::{Conclusion, OnRecord, conclude};
 use crate::error::{Error, chain};
 use crate::slack::{Slack, messages};
-use crate::store::{Closed, Lapse, Store};
-use crate::wire::ReportState;
+use crate::store::{Closed, ErrorClass, Lapse, Store};
+use crate::wire::{ReportState, StepError};
 
 /// How the execution ends.
 #[derive(Debug, Serialize)]
@@ -31,22 +32,42 @@ pub async fn run(
     store: &Store,
     slack: &Slack,
     execution: &str,
+    started_at: Option<Timestamp>,
     state: &ReportState,
 ) -> Result<Reported, Error> {
     // An execution that ends another one's recovery reports for that one.
     let (execution, plan_id) = match &state.reconcile {
-        Some(other) => (other.execution.as_str(), Some(&other.plan_id)),
-        None => (execution, state.plan.as_ref().map(|plan| &plan.plan_id)),
+        Some(other) => (other.execution.as_str(), Some(other.plan_id.clone())),
+        None => (
+            execution,
+            plan_of(store, execution, started_at, state).await?,
+        ),
     };
-    let error = state
-        .last_error()
-        .map(|error| format!("{}: {}", error.error, error.cause));
-    let audit = end(store, slack, execution, plan_id, error.as_deref()).await?;
+    let error = state.last_error().map(StepError::text);
+    let audit = end(store, slack, execution, plan_id.as_ref(), error.as_deref()).await?;
     Ok(Reported {
         status: audit.status,
         code: audit.code,
         message: audit.message,
     })
+}
+
+/// The plan that an execution is about. A plan step that failed has named none, but may have claimed the group or even
+/// stored the plan: its id follows from the execution.
+async fn plan_of(
+    store: &Store,
+    execution: &str,
+    started_at: Option<Timestamp>,
+    state: &ReportState,
+) -> Result<Option<PlanId>, Error> {
+    if let Some(planned) = &state.plan {
+        return Ok(Some(planned.plan_id.clone()));
+    }
+    let Some(id) = started_at.map(|started_at| plan_id(execution, started_at)) else {
+        return Ok(None);
+    };
+    let stored = store.plan(&id).await?.is_some() || store.recovery(&id).await?.is_some();
+    Ok(stored.then_some(id))
 }
 
 /// Ends an execution: writes its audit record, closes what it has open, releases its group, and tells the people.
@@ -90,7 +111,15 @@ async fn conclusion(
     error: Option<&str>,
 ) -> Result<Audit, Error> {
     let record = match plan_id {
-        Some(id) => store.plan(id).await?,
+        Some(id) => match store.plan(id).await {
+            Ok(record) => record,
+            // What cannot be read will not be read by a retry either, and the group must be let go all the same.
+            Err(error) if error.class == ErrorClass::Internal => {
+                tracing::error!(plan = id.0, error = chain(&error), "the plan is unreadable");
+                None
+            }
+            Err(error) => return Err(error.into()),
+        },
         None => None,
     };
     let recovery = match plan_id {
@@ -98,7 +127,14 @@ async fn conclusion(
         None => None,
     };
     // A plan that another execution holds is not this one's to report on.
-    let recovery = recovery.filter(|recovery| recovery.execution == execution);
+    let recovery = match recovery.filter(|recovery| recovery.execution == execution) {
+        // Verify has not raised the fence. A step that outlives its execution must not send anything once it is said
+        // here that nothing was sent.
+        Some(recovery) if recovery.fence == 0 && recovery.closed_at.is_none() => {
+            store.raise_fence(&recovery.plan).await?
+        }
+        recovery => recovery,
+    };
     let approval = match plan_id.filter(|_| recovery.is_some()) {
         Some(id) => end_approval(store, id).await?,
         None => None,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use super::apply::{ALTER_TIMEOUT, load};
+use super::apply::load;
 use crate::domain::offset::{CommittedOffset, Fault, TopicPartition};
 use crate::domain::plan::Plan;
 use crate::domain::recovery::{Outcome, judge};
@@ -55,11 +55,7 @@ where
     let Some(recovery) = store.raise_fence(&step.plan_id).await? else {
         return Err(Error::Broken(format!("plan {} has no recovery", plan.id)));
     };
-    // When nothing of an Apply can be under way any more; nothing ever was where none began.
-    let alter = SignedDuration::try_from(ALTER_TIMEOUT).unwrap_or(SignedDuration::from_secs(15));
-    let over = recovery
-        .apply_ended_at
-        .or_else(|| Some(recovery.apply_until? + alter));
+    let over = recovery.under_way_until();
     if let Some(over) = over.filter(|over| Timestamp::now() < *over) {
         // A whole second later: the Wait state knows no fractions.
         let wait_until = format!("{:.0}", over + SignedDuration::from_secs(1));
@@ -105,6 +101,13 @@ async fn read_back<R: ReadGroups>(
     reader: &R,
     plan: &Plan,
 ) -> Result<BTreeMap<TopicPartition, Result<Option<CommittedOffset>, Fault>>, Error> {
+    let found = reader.cluster_id().await?;
+    if found != plan.cluster_id {
+        return Err(Error::Broken(format!(
+            "the brokers belong to cluster {} now, the plan is for {}",
+            found.0, plan.cluster_id.0
+        )));
+    }
     let partitions: Vec<_> = plan.moves.iter().map(|m| m.partition.clone()).collect();
     let mut tries = 1;
     loop {

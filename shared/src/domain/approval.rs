@@ -379,7 +379,7 @@ fn staleness(plan: &Plan, evidence: &Evidence<'_>) -> Vec<Refusal> {
             members: members_seen(&members),
         }),
         // Brought back from nothing: it is absent on purpose.
-        Activity::Unproven { .. } if plan.creates_group() && seen.looks_absent() => {}
+        Activity::Unproven { .. } if plan.finds_at_rest(seen) => {}
         Activity::Unproven { seen } => refusals.push(Refusal::GroupStateUnproven { seen }),
     }
     let topics: BTreeMap<_, _> = plan

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::checkpoint::CheckpointId;
-use super::group::{GroupState, GroupType};
+use super::group::{Activity, GroupObservation, GroupState, GroupType};
 use super::offset::{
     ClusterId, CommittedOffset, GroupId, TopicId, TopicPartition, Watermarks, distance,
 };
@@ -352,6 +352,16 @@ impl Plan {
     #[must_use]
     pub fn creates_group(&self) -> bool {
         self.warnings.contains(&Warning::CreatesGroup)
+    }
+
+    /// Whether `seen` shows the group as still as applying needs it: inactive or, where it is to be brought back, gone.
+    #[must_use]
+    pub fn finds_at_rest(&self, seen: &GroupObservation) -> bool {
+        match seen.activity() {
+            Activity::Inactive => true,
+            Activity::Active { .. } => false,
+            Activity::Unproven { .. } => self.creates_group() && seen.looks_absent(),
+        }
     }
 
     /// The canonical form: a CSV that a person can read, and whose SHA-256 is the plan's digest.

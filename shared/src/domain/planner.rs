@@ -225,6 +225,12 @@ fn judge(planning: &Planning<'_>, partition: &TopicPartition) -> Becomes {
     };
     let (from, log) = match (&reading.committed, &reading.log) {
         (Ok(from), Ok(log)) => (from.as_ref(), log),
+        // A request may name what never was; a source names only what was there.
+        (_, Err(Fault::TopicGone)) if matches!(planning.targets, Targets::Offsets(_)) => {
+            return Becomes::Refused(Refusal::PartitionUnknown {
+                partition: partition.clone(),
+            });
+        }
         (Err(fault), _) | (_, Err(fault)) => return Becomes::Refused(evidence(partition, fault)),
     };
     let move_to = |to, lost| PartitionMove {

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::offset::{ClusterId, CommittedOffset, Fault, GroupId, TopicPartition};
 use super::plan::{PartitionMove, Plan, PlanId};
 use super::refusal::Refusal;
+
+/// How long one request to change offsets may take.
+pub const LONGEST_REQUEST: SignedDuration = SignedDuration::from_secs(15);
 
 /// The hold that one execution has on one group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,6 +99,16 @@ pub struct Recovery {
     pub outcome: Option<Outcome>,
     /// When the report was written.
     pub closed_at: Option<Timestamp>,
+}
+
+impl Recovery {
+    /// Until when something of an Apply may be under way; `None` where none ever began. A function whose caller gave up
+    /// runs on, and its last request may be sent right before `apply_until`.
+    #[must_use]
+    pub fn under_way_until(&self) -> Option<Timestamp> {
+        self.apply_ended_at
+            .or_else(|| Some(self.apply_until? + LONGEST_REQUEST))
+    }
 }
 
 /// What became of one partition.

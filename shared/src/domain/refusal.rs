@@ -413,12 +413,13 @@ impl fmt::Display for Refusal {
             ),
             Self::GroupNotFound { group } => write!(
                 f,
-                "group {group} does not exist, and altering it would create it; check the name, \
-                 or set restore_missing if its offsets expired"
+                "group {group} does not exist as a consumer group, and altering it would create it; check the name, \
+                 or, if its offsets expired, set restore_missing and name a checkpoint"
             ),
             Self::NoCommittedOffsets { group } => write!(
                 f,
-                "group {group} has no committed offsets; check the name, or set restore_missing if they expired"
+                "group {group} has no committed offsets; check the name, \
+                 or, if they expired, set restore_missing and name a checkpoint"
             ),
             Self::GroupActive { state, members: m } => write!(
                 f,

@@ -1,15 +1,18 @@
 //! What a recovery comes to in the end: one code, one sentence, and whether that is a success.
 
+use std::collections::BTreeMap;
+
 use super::approval::{Approval, ApprovalStatus};
 use super::audit::AuditStatus;
-use super::plan::{PlanRecord, PlanResult};
+use super::offset::TopicPartition;
+use super::plan::{LeftAlone, PlanRecord, PlanResult};
 use super::recovery::{Outcome, Recovery};
 use super::refusal::Refusal;
 
 /// Everything that is on record when an execution comes to its end.
 #[derive(Debug, Clone, Copy)]
 pub struct OnRecord<'a> {
-    /// The plan's record, if planning got that far.
+    /// The plan's record, if planning got that far and it can be read.
     pub plan: Option<&'a PlanRecord>,
     /// The approval, if one was asked for.
     pub approval: Option<&'a Approval>,
@@ -51,33 +54,39 @@ pub fn conclude(on_record: OnRecord<'_>) -> Conclusion {
     };
     let because = |error: &str| format!("{error}. No offset was changed");
 
-    let Some(record) = on_record.plan else {
-        let error = on_record
-            .error
-            .unwrap_or("the execution ended before a plan was stored");
-        return failed("NOT_PLANNED", because(error));
-    };
-    match &record.result {
-        PlanResult::Refused(refusals) => {
+    match on_record.plan.map(|record| (record, &record.result)) {
+        None if on_record.recovery.is_none() => {
+            let error = on_record
+                .error
+                .unwrap_or("the execution ended before a plan was stored");
+            return failed("NOT_PLANNED", because(error));
+        }
+        // There was one, or nothing would have been opened for it: what is stored of it cannot be read.
+        None => {}
+        Some((_, PlanResult::Refused(refusals))) => {
             return Conclusion {
                 refusals: refusals.clone(),
                 ..failed("REFUSED", refused(refusals))
             };
         }
-        PlanResult::NothingToDo(_) => {
-            let message = "every selected partition is where it should be; no offset was changed";
-            return succeeded("NOTHING_TO_DO", message.to_owned());
+        Some((_, PlanResult::NothingToDo(left_alone))) => {
+            return succeeded("NOTHING_TO_DO", nothing_to_do(left_alone));
         }
-        PlanResult::Ready(_) if record.dry_run && on_record.recovery.is_none() => {
+        Some((record, PlanResult::Ready(_)))
+            if record.dry_run && on_record.recovery.is_none() && on_record.error.is_none() =>
+        {
             let message = "the plan is stored; no offset was changed";
             return succeeded("DRY_RUN", message.to_owned());
         }
-        PlanResult::Ready(_) => {}
+        Some((_, PlanResult::Ready(_))) => {}
     }
     if let Some(outcome) = on_record.recovery.and_then(|r| r.outcome.as_ref())
         && *outcome != Outcome::NotApplied
     {
-        return match outcome {
+        let refusals = on_record
+            .recovery
+            .map_or_else(Vec::new, |r| r.refusals.clone());
+        let conclusion = match outcome {
             Outcome::Verified => succeeded("VERIFIED", outcome.to_string()),
             Outcome::AppliedThenMoved => succeeded("APPLIED_THEN_MOVED", outcome.to_string()),
             Outcome::PartiallyApplied => failed(
@@ -93,6 +102,14 @@ pub fn conclude(on_record: OnRecord<'_>) -> Conclusion {
                 ),
             ),
         };
+        // What stopped it half-way. Where everything was moved, nothing did: a refusal is then that of a second try.
+        return match conclusion.status {
+            AuditStatus::Succeeded => conclusion,
+            AuditStatus::Failed => Conclusion {
+                refusals,
+                ..conclusion
+            },
+        };
     }
     let proven = on_record.recovery.is_some_and(|r| r.outcome.is_some());
     if on_record.may_have_sent && !proven {
@@ -105,6 +122,22 @@ pub fn conclude(on_record: OnRecord<'_>) -> Conclusion {
         );
     }
     not_applied(on_record, &failed, &succeeded, &because)
+}
+
+/// Why each partition is where it is, in numbers.
+fn nothing_to_do(left_alone: &[(TopicPartition, LeftAlone)]) -> String {
+    let mut counts: BTreeMap<LeftAlone, usize> = BTreeMap::new();
+    for (_, why) in left_alone {
+        *counts.entry(*why).or_default() += 1;
+    }
+    let reasons: Vec<_> = counts
+        .iter()
+        .map(|(why, count)| format!("{count} {why}"))
+        .collect();
+    format!(
+        "there is nothing to move; partitions: {}; no offset was changed",
+        reasons.join(", ")
+    )
 }
 
 /// The plan was ready and no offset was changed: why not.
@@ -170,4 +203,118 @@ fn not_applied(
 fn refused(refusals: &[Refusal]) -> String {
     let reasons: Vec<_> = refusals.iter().map(ToString::to_string).collect();
     format!("{}. No offset was changed", reasons.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::testing::*;
+
+    /// What is said of the incident's plan.
+    fn concluded(
+        change: impl FnOnce(&mut PlanRecord, &mut Recovery),
+        error: Option<&str>,
+    ) -> Conclusion {
+        let plan = Scene::incident().ready();
+        let mut recovery = recovery(&plan);
+        let approval = approval(&plan);
+        let mut record = PlanRecord {
+            id: plan.id.clone(),
+            execution: EXECUTION.to_owned(),
+            created_at: plan.created_at,
+            cluster: plan.cluster.clone(),
+            group: plan.group.clone(),
+            dry_run: false,
+            requested_by: String::new(),
+            reason: String::new(),
+            result: PlanResult::Ready(plan),
+        };
+        change(&mut record, &mut recovery);
+        conclude(OnRecord {
+            plan: Some(&record),
+            approval: Some(&approval),
+            recovery: (!record.dry_run).then_some(&recovery),
+            may_have_sent: recovery.outcome.is_some(),
+            error,
+        })
+    }
+
+    #[test]
+    fn what_stopped_a_change_half_way_is_told_with_it() {
+        let ended = |outcome| {
+            let stopped = |_: &mut PlanRecord, recovery: &mut Recovery| {
+                recovery.outcome = Some(outcome);
+                recovery.refusals = vec![Refusal::ApplySwitchedOff];
+            };
+            let conclusion = concluded(stopped, None);
+            (conclusion.code, conclusion.refusals)
+        };
+        let switched_off = || vec![Refusal::ApplySwitchedOff];
+        let codes = |code: &str, refusals| (code.to_owned(), refusals);
+        assert_eq!(
+            ended(Outcome::PartiallyApplied),
+            codes("PARTIALLY_APPLIED", switched_off())
+        );
+        assert_eq!(
+            ended(Outcome::Unknown),
+            codes("OUTCOME_UNKNOWN", switched_off())
+        );
+        assert_eq!(
+            ended(Outcome::NotApplied),
+            codes("APPROVED_NOT_APPLIED", switched_off())
+        );
+        // A second try of the same step was refused, and nothing was stopped by that.
+        assert_eq!(ended(Outcome::Verified), codes("VERIFIED", vec![]));
+    }
+
+    #[test]
+    fn an_execution_that_failed_is_no_dry_run_that_went_well() {
+        let dry = |record: &mut PlanRecord, _: &mut Recovery| record.dry_run = true;
+        assert_eq!(concluded(dry, None).code, "DRY_RUN");
+        let failed = concluded(dry, Some("the table failed"));
+        assert_eq!(failed.status, AuditStatus::Failed);
+        assert!(failed.message.contains("the table failed"), "{failed:?}");
+    }
+
+    #[test]
+    fn a_plan_that_cannot_be_read_is_concluded_from_what_can_be() {
+        let recovery = recovery(&Scene::incident().ready());
+        let unread = |may_have_sent| {
+            conclude(OnRecord {
+                plan: None,
+                approval: None,
+                recovery: Some(&recovery),
+                may_have_sent,
+                error: Some("the plan is damaged"),
+            })
+        };
+        let conclusion = unread(false);
+        assert_eq!(conclusion.code, "NOT_APPROVED");
+        assert_eq!(
+            conclusion.message,
+            "the plan is damaged. No offset was changed"
+        );
+        // Without the plan nobody can say that nothing was moved, once something may have been.
+        let conclusion = unread(true);
+        assert_eq!(conclusion.code, "OUTCOME_UNKNOWN");
+        assert_eq!(conclusion.status, AuditStatus::Failed);
+        assert!(!conclusion.message.contains("No offset was changed"));
+    }
+
+    #[test]
+    fn nothing_to_do_says_why_of_every_partition() {
+        let left_alone = [
+            LeftAlone::AlreadyThere,
+            LeftAlone::NoCommit,
+            LeftAlone::AlreadyThere,
+        ];
+        let left_alone: Vec<_> = (0..)
+            .zip(left_alone)
+            .map(|(partition, why)| (TopicPartition::new("t", partition), why))
+            .collect();
+        assert_eq!(
+            nothing_to_do(&left_alone),
+            "there is nothing to move; partitions: 2 already at the target, 1 has no commit; no offset was changed"
+        );
+    }
 }

@@ -570,10 +570,15 @@ fn details(case: &Case, stage: &Stage) -> Vec<String> {
     let refusals = refusals
         .filter(|refusals| !refusals.is_empty())
         .or(case.recovery.as_ref().map(|recovery| &recovery.refusals));
-    // A rejection and an expiry are the headline already; only a refusal after an approval is news.
+    // A rejection and an expiry are the headline already; only a refusal after an approval is news. Where everything
+    // was moved, it is that of a second try.
     if !matches!(
         stage,
-        Stage::Rejected | Stage::Expired | Stage::Superseded | Stage::Undecided
+        Stage::Rejected
+            | Stage::Expired
+            | Stage::Superseded
+            | Stage::Undecided
+            | Stage::Ended(Outcome::Verified | Outcome::AppliedThenMoved)
     ) {
         let refusals = refusals.into_iter().flatten();
         details.extend(refusals.map(|refusal| format!("Refused, {}: {refusal}", refusal.code())));

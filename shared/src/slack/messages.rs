@@ -6,6 +6,7 @@ use crate::domain::approval::Approval;
 use crate::domain::audit::{Audit, AuditStatus};
 use crate::domain::offset::CommittedOffset;
 use crate::domain::plan::Plan;
+use crate::domain::recovery::Outcome;
 use crate::page::visible;
 
 /// How many moves, warnings or reasons a message names.
@@ -129,11 +130,14 @@ pub fn result(audit: &Audit) -> Value {
     let group = audit.group.as_ref().map_or("?", |group| group.0.as_str());
     let text = format!("{mark} {}: group {}", audit.code, escape(group));
     let mut lines = vec![escape(&audit.message)];
-    if audit.refusals.len() > 1 {
+    // The message of a refusal is its reasons in one line; that of a change that was stopped half-way is not.
+    let refused = matches!(audit.outcome, None | Some(Outcome::NotApplied));
+    if audit.refusals.len() > 1 && refused {
+        lines.clear();
+    }
+    if audit.refusals.len() > 1 || !refused {
         let reasons = audit.refusals.iter().take(SHOWN);
-        lines = reasons
-            .map(|r| format!("• {}", escape(&r.to_string())))
-            .collect();
+        lines.extend(reasons.map(|r| format!("• {}", escape(&r.to_string()))));
         lines.extend(more(audit.refusals.len()));
     }
     lines.extend(audit.partitions.iter().take(SHOWN).map(|p| {

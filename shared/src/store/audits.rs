@@ -27,6 +27,7 @@ pub enum Closed {
 impl Store {
     /// Writes the audit record of an execution and, in the same transaction, ends the recovery that it owns: its
     /// claim and its place among the open ones go, and the group is noted as moved if it was, or may have been.
+    /// While an Apply may still be under way the claim does not go, but ends with it.
     /// A recovery that was opened while the execution was being reported on is ended all the same.
     ///
     /// # Errors
@@ -105,13 +106,21 @@ impl Store {
         // An expired claim may be another execution's by now.
         let claim = self.try_claim(cluster, group).await?;
         if claim.is_some_and(|claim| claim.execution == audit.execution) {
-            let release = Write::delete(keys::claim(cluster, group))
-                .when("#execution = :execution")
-                .value(":execution", execution);
-            writes.push(release);
+            let key = keys::claim(cluster, group);
+            // Nobody may claim the group while a request of this recovery can still reach the brokers.
+            let release = match recovery.under_way_until().filter(|until| *until > audit.at) {
+                None => Write::delete(key),
+                Some(until) => Write::change(key, "SET #expires_at = :until")
+                    .value(":until", time(until))
+                    .into(),
+            };
+            let own = release.when("#execution = :execution");
+            writes.push(own.value(":execution", execution));
         }
         let was_moved = match audit.outcome {
-            None | Some(Outcome::NotApplied) => false,
+            // An Apply that began and that nothing was proven of.
+            None => recovery.apply_until.is_some(),
+            Some(Outcome::NotApplied) => false,
             Some(
                 Outcome::Verified
                 | Outcome::AppliedThenMoved

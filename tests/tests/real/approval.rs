@@ -19,6 +19,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::asked::{Answer, Asked, FORM, Result, form, link_id, origin, request, to_loopback};
+use crate::secrets::form_key;
 
 on_kafka_4!(
     looking_changes_nothing,
@@ -135,27 +136,6 @@ async fn signed(world: &World, asked: &Asked, decision: &str, expires: i64) -> R
         .finalize()
         .into_bytes();
     Ok(format!("{expires}.{}", BASE64URL_NOPAD.encode(&mac)))
-}
-
-/// The key that signs the forms of a stack.
-pub(crate) async fn form_key(world: &World) -> Result<String> {
-    let secrets = aws_sdk_secretsmanager::Client::new(world.operator.sdk());
-    let all = secrets.list_secrets().send().await?;
-    let key = all
-        .secret_list()
-        .iter()
-        .find(|secret| {
-            secret
-                .description()
-                .is_some_and(|d| d.contains("form tokens"))
-        })
-        .and_then(|secret| secret.arn())
-        .ok_or("there is no form key")?;
-    let value = secrets.get_secret_value().secret_id(key).send().await?;
-    Ok(value
-        .secret_string()
-        .ok_or("the form key is no text")?
-        .to_owned())
 }
 
 async fn only_the_pages_own_form_is_taken(world: &World) -> Outcome {
@@ -769,7 +749,7 @@ async fn every_answer_keeps_to_itself(world: &World) -> Outcome {
             assert!(sent.contains(part), "{status} {sent}");
         }
         assert!(
-            !sent.contains("unsafe") && !sent.contains("script-src"),
+            !sent.contains("inline") && !sent.contains("script-src"),
             "{sent}"
         );
         assert_eq!(header("set-cookie"), "", "{status}");

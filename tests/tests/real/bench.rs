@@ -331,6 +331,7 @@ impl Bench {
             &self.store,
             &Slack::new(Err(SlackError::NotConfigured)),
             &self.execution,
+            None,
             &state,
         )
         .await?;

@@ -137,10 +137,11 @@ async fn a_person_approves_and_follows(world: &World) -> Outcome {
 
     member.stop().await?;
     follow(&browser, &asked.link, "Applied and verified").await?;
+    assert_eq!(asked.execution.end().await?.code(), "VERIFIED");
+    browser.goto(&asked.link).await?;
     let page = browser.text("main").await?;
     assert!(page.contains("Reported: VERIFIED"), "{page}");
     look(world, &browser, "verified").await?;
-    assert_eq!(asked.execution.end().await?.code(), "VERIFIED");
     let offsets = world.offsets(&asked.group, &asked.topic, 3).await?;
     assert_eq!(offsets, [Some(31); 3]);
     browser.stop().await?;

@@ -11,4 +11,8 @@ mod events;
 mod history;
 mod incident;
 mod processes;
+mod refusals;
 mod scale;
+mod secrecy;
+mod secrets;
+mod telling;

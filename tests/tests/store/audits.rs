@@ -1,9 +1,13 @@
+use offset_guard::app::{self, report};
 use offset_guard::domain::audit::{Audit, AuditPartition, AuditStatus};
 use offset_guard::domain::offset::{ClusterId, GroupId};
 use offset_guard::domain::plan::PlanDigest;
-use offset_guard::domain::recovery::{Claim, Outcome, PartitionOutcome, Recovery};
+use offset_guard::domain::recovery::{Claim, LONGEST_REQUEST, Outcome, PartitionOutcome, Recovery};
 use offset_guard::domain::refusal::Refusal;
+use offset_guard::slack::{Slack, SlackError};
 use offset_guard::store::{Closed, ErrorClass, Opened, Store};
+
+use serde_json::json;
 
 use super::support::{
     Item, Table, at, claim, cluster, commit, group, partitions, plan_id, race, recovery,
@@ -222,6 +226,65 @@ async fn only_what_moved_the_group_or_may_have_is_noted_as_that() {
         let moved = store.last_recovery_end(&cluster(), &group).await.unwrap();
         assert_eq!(moved, noted.then_some(audit.at), "{:?}", audit.outcome);
     }
+}
+
+#[tokio::test]
+async fn a_group_is_held_until_nothing_of_an_apply_can_be_under_way() {
+    let table = Table::new().await;
+    let store = table.store();
+    // Nothing was proven, and Apply never said that it ended.
+    open(&store, 1).await;
+    assert!(store.begin_apply(&plan_id(1), at(60)).await.unwrap());
+    assert_eq!(close(&store, &audit(1, None)).await, Closed::Now);
+    let until = at(60) + LONGEST_REQUEST;
+    let held = store.claim(&cluster(), &group()).await.unwrap();
+    assert_eq!(held, Some(claim(1, until)));
+    let next = |now| {
+        let store = store.clone();
+        async move {
+            let claim = claim(2, at(9000));
+            let opened = store.open_recovery(&recovery(2), &claim, now).await;
+            opened.unwrap()
+        }
+    };
+    assert_eq!(next(at(74)).await, Opened::HeldBy(claim(1, until)));
+    let moved = store.last_recovery_end(&cluster(), &group()).await;
+    assert_eq!(moved.unwrap(), Some(at(1)), "it may have been");
+
+    assert_eq!(next(until).await, Opened::Yes);
+    assert!(store.begin_apply(&plan_id(2), at(160)).await.unwrap());
+    store.end_apply(&plan_id(2), at(160), at(0)).await.unwrap();
+    let ended = audit(2, Some(Outcome::NotApplied));
+    assert_eq!(close(&store, &ended).await, Closed::Now);
+    assert_eq!(store.claim(&cluster(), &group()).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_plan_step_that_failed_after_its_claim_lets_the_group_go() {
+    let table = Table::new().await;
+    let store = table.store();
+    let plan = app::plan_id("execution-1", at(0));
+    let opened = Recovery {
+        plan: plan.clone(),
+        ..recovery(1)
+    };
+    let claim = Claim {
+        plan: plan.clone(),
+        ..claim(1, at(1000))
+    };
+    let opened = store.open_recovery(&opened, &claim, at(0)).await;
+    assert_eq!(opened.unwrap(), Opened::Yes);
+
+    let error = json!({"error": {"Error": "OffsetGuard.Transient", "Cause": "throttled"}});
+    let state = serde_json::from_value(error).unwrap();
+    let slack = Slack::new(Err(SlackError::NotConfigured));
+    let reported = report::run(&store, &slack, "execution-1", Some(at(0)), &state).await;
+    assert_eq!(reported.unwrap().code, "NOT_PLANNED");
+    assert_eq!(store.claim(&cluster(), &group()).await.unwrap(), None);
+    assert_eq!(store.open_recoveries().await.unwrap(), []);
+    // A step of it that is late sends nothing.
+    assert!(!store.may_send(&plan).await.unwrap().0);
+    assert_eq!(store.recovery(&plan).await.unwrap().unwrap().fence, 1);
 }
 
 #[tokio::test]

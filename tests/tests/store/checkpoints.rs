@@ -477,6 +477,16 @@ async fn the_switch_is_unset_until_somebody_sets_it() {
         store.set_apply_switch(on).await.unwrap();
         assert_eq!(store.apply_switch().await.unwrap(), Some(on));
     }
+    // Whoever wrote this by hand wanted something, and hardly that everything goes on.
+    let item = |name: &str| {
+        [("pk", "CONTROL"), ("sk", "APPLY"), (name, "false")]
+            .map(|(name, value)| (name.to_owned(), AttributeValue::S(value.to_owned())))
+    };
+    for by_hand in ["on", "enabled"] {
+        table.put(item(by_hand).into()).await;
+        let error = store.apply_switch().await.unwrap_err();
+        assert_eq!(error.class, ErrorClass::Internal);
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,14 @@
+use std::sync::Arc;
+
+use offset_guard::app;
+use offset_guard::config::Config;
 use offset_guard::domain::offset::TopicPartition;
 use offset_guard::domain::plan::{LeftAlone, PlanResult};
 use offset_guard::domain::refusal::Refusal;
+use offset_guard::error::Error;
+use offset_guard::kafka::GroupReader;
 use offset_guard::store::ErrorClass;
+use serde_json::json;
 
 use super::support::{Table, at, group, hours, noise, plan, plan_id, race, record};
 
@@ -95,4 +102,33 @@ async fn twenty_writers_of_one_id_leave_one_whole_plan_however_big() {
     assert_eq!(kept.as_ref(), Some(&records[winners[0]]));
     let chunks = table.items("PLAN#01J00001").await.len();
     assert!(chunks > 40, "{chunks} items");
+}
+
+#[tokio::test]
+async fn tries_of_one_step_answer_with_the_plan_that_stands() {
+    let table = Table::new().await;
+    let config = Config::parse(
+        "[clusters.main]\nbootstrap_servers = [\"127.0.0.1:1\"]\nauth = \"plaintext\"\n\
+         [[groups]]\nname = \"shipment-sync\"\n",
+    );
+    let config = Arc::new(config.unwrap());
+    let answers = race(|_| {
+        let (store, config) = (table.store(), Arc::clone(&config));
+        async move {
+            let input = json!({"request": {"group": "another", "to_earliest": true}});
+            let connect = async |_: &str| -> Result<GroupReader, Error> {
+                Err(Error::Broken(
+                    "a group that is not configured is read".to_owned(),
+                ))
+            };
+            app::plan::run(&config, &store, "execution-1", at(0), &input, connect).await
+        }
+    })
+    .await;
+    for answer in answers {
+        let answer = answer.unwrap();
+        assert_eq!(answer.summary, "NOT_CONFIGURED");
+        let stored = table.store().plan(&answer.plan_id).await.unwrap();
+        assert!(stored.is_some());
+    }
 }

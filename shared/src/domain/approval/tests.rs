@@ -629,6 +629,22 @@ fn bringing_a_group_back() {
 }
 
 #[test]
+fn only_a_group_that_is_to_be_brought_back_rests_when_it_is_gone() {
+    let back = bringing_back(|_| {});
+    assert!(back.plan.finds_at_rest(&back.seen));
+    let joined = bringing_back(|apply| {
+        let description = describe(&mut apply.seen);
+        description.state = GroupState::Stable;
+        description.members = vec![member("c-1")];
+    });
+    assert!(!joined.plan.finds_at_rest(&joined.seen));
+    let here = incident(|_| {});
+    assert!(here.plan.finds_at_rest(&here.seen));
+    let gone = incident(|apply| make_dead(&mut apply.seen));
+    assert!(!gone.plan.finds_at_rest(&gone.seen));
+}
+
+#[test]
 fn requests_are_as_few_as_fit_and_removals_go_last() {
     let scene = Scene::incident().changed(|s| {
         s.allow.restore_missing = true;
