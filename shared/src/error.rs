@@ -70,6 +70,12 @@ pub enum Error {
     /// An execution that is said to have ended has not.
     #[error("execution {0} runs, so there is nothing to put right")]
     StillRunning(String),
+    /// Recoveries that no sweep could end.
+    #[error("{recoveries} open recoveries could not be put right; the log says which and why")]
+    Stuck {
+        /// How many.
+        recoveries: usize,
+    },
     /// Some groups have no new checkpoint.
     #[error("{0}")]
     CheckpointsMissing(String),
@@ -118,7 +124,9 @@ impl Error {
             }
             Self::Secrets(error) => error.class(),
             Self::InvalidEvent(_) => ErrorClass::InvalidRequest,
-            Self::CheckpointsMissing(_) | Self::Env(_) | Self::Broken(_) => ErrorClass::Internal,
+            Self::Stuck { .. } | Self::CheckpointsMissing(_) | Self::Env(_) | Self::Broken(_) => {
+                ErrorClass::Internal
+            }
         }
     }
 }

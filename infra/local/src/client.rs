@@ -213,18 +213,6 @@ impl Client {
                 .await
             },
         )
-        .await?;
-        // A producer that has asked before sends to the partitions that it knows of, and to no others.
-        let Some(producer) = self.producer.get().cloned() else {
-            return Ok(());
-        };
-        let doing = format!("describe {topic}");
-        let topic = topic.to_owned();
-        blocking(move || {
-            let metadata = producer.client().fetch_metadata(Some(&topic), CALL_LIMIT);
-            metadata.doing(|| doing)?;
-            Ok(())
-        })
         .await
     }
 

@@ -420,6 +420,17 @@ mod tests {
             .unwrap()
     }
 
+    /// A sleeper that has entered itself into the run.
+    async fn settled_sleeper(run: &Run) -> Process {
+        let process = sleeper(run);
+        until("a child", LIMIT, async || {
+            Ok((!children(run.dir()).is_empty()).then_some(()))
+        })
+        .await
+        .unwrap();
+        process
+    }
+
     async fn until_ended(dir: &Path) {
         until("the run to end", LIMIT, async || {
             Ok(has_ended(dir).then_some(()))
@@ -431,13 +442,8 @@ mod tests {
     #[tokio::test]
     async fn the_last_user_ends_a_run_and_every_process_in_it() {
         let run = Run::open(Duration::ZERO).unwrap();
-        let process = sleeper(&run);
+        let process = settled_sleeper(&run).await;
         let dir = run.dir().to_owned();
-        until("a child", LIMIT, async || {
-            Ok((!children(&dir).is_empty()).then_some(()))
-        })
-        .await
-        .unwrap();
         let other = Run::join(&dir).unwrap().unwrap();
         process.leave();
         drop(run);
@@ -461,13 +467,8 @@ mod tests {
     #[tokio::test]
     async fn a_run_that_lost_a_process_is_not_joined() {
         let run = Run::open(Duration::ZERO).unwrap();
-        let process = sleeper(&run);
+        let process = settled_sleeper(&run).await;
         let dir = run.dir().to_owned();
-        until("a child", LIMIT, async || {
-            Ok((!children(&dir).is_empty()).then_some(()))
-        })
-        .await
-        .unwrap();
         process.signal(Signal::KILL);
         until("the loss to be seen", LIMIT, async || {
             Ok(Run::join(&dir)?.is_none().then_some(()))

@@ -39,7 +39,8 @@ pub struct Swept {
 /// Sweeps every open recovery, or only that of `execution`, which just ended.
 ///
 /// # Errors
-/// The table failed. One recovery that fails does not keep the others from being swept.
+/// The table failed, or something is left that a person has to look at: then the invocation fails, so that it is tried
+/// again and in the end somebody hears of it. One recovery that fails does not keep the others from being swept.
 pub async fn run(
     store: &Store,
     executions: &Executions,
@@ -54,7 +55,10 @@ pub async fn run(
         // Its plan step may have outlived it and claimed the group since. After the record no step can any more.
         open(store, executions, state_machine, execution, &mut swept).await?;
     }
-    Ok(swept)
+    match swept.stuck {
+        0 => Ok(swept),
+        recoveries => Err(Error::Stuck { recoveries }),
+    }
 }
 
 /// Sweeps what is open, and says whether there was anything.

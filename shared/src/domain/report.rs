@@ -207,11 +207,7 @@ fn refused(refusals: &[Refusal]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
-
     use super::*;
-    use crate::domain::offset::{ClusterId, GroupId};
-    use crate::domain::plan::PlanId;
     use crate::domain::testing::*;
 
     /// What is said of the incident's plan.
@@ -280,42 +276,26 @@ mod tests {
         assert!(failed.message.contains("the table failed"), "{failed:?}");
     }
 
-    fn bare_recovery() -> Recovery {
-        Recovery {
-            plan: PlanId("p".into()),
-            execution: "e".into(),
-            cluster_id: ClusterId("c".into()),
-            group: GroupId("g".into()),
-            opened_at: Timestamp::UNIX_EPOCH,
-            apply_by: None,
-            quiet: None,
-            fence: 1,
-            apply_until: None,
-            apply_ended_at: None,
-            refusals: Vec::new(),
-            outcome: None,
-            closed_at: None,
-        }
-    }
-
     #[test]
     fn a_plan_that_cannot_be_read_is_concluded_from_what_can_be() {
-        let recovery = bare_recovery();
-        let on_record = |may_have_sent| OnRecord {
-            plan: None,
-            approval: None,
-            recovery: Some(&recovery),
-            may_have_sent,
-            error: Some("the plan is damaged"),
+        let recovery = recovery(&Scene::incident().ready());
+        let unread = |may_have_sent| {
+            conclude(OnRecord {
+                plan: None,
+                approval: None,
+                recovery: Some(&recovery),
+                may_have_sent,
+                error: Some("the plan is damaged"),
+            })
         };
-        let conclusion = conclude(on_record(false));
+        let conclusion = unread(false);
         assert_eq!(conclusion.code, "NOT_APPROVED");
         assert_eq!(
             conclusion.message,
             "the plan is damaged. No offset was changed"
         );
         // Without the plan nobody can say that nothing was moved, once something may have been.
-        let conclusion = conclude(on_record(true));
+        let conclusion = unread(true);
         assert_eq!(conclusion.code, "OUTCOME_UNKNOWN");
         assert_eq!(conclusion.status, AuditStatus::Failed);
         assert!(!conclusion.message.contains("No offset was changed"));

@@ -85,6 +85,7 @@ pub(super) fn cluster_id(handle: &Handle, limits: Limits) -> Result<String, Erro
         |rk, options, queue| {
             // SAFETY: the three pointers are live.
             unsafe { sys::rd_kafka_DescribeCluster(rk, options, queue) };
+            Ok(())
         },
         |event| {
             // SAFETY: an event of this type is its own result, and the text lives as long as it.
@@ -112,6 +113,7 @@ pub(super) fn list_groups(
         |rk, options, queue| {
             // SAFETY: the three pointers are live.
             unsafe { sys::rd_kafka_ListConsumerGroups(rk, options, queue) };
+            Ok(())
         },
         |event| {
             // SAFETY: an event of this type is its own result; the arrays and their elements live as long as it.

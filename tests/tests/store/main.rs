@@ -12,3 +12,5 @@ mod plans;
 mod recoveries;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod sweep;

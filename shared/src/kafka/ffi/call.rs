@@ -146,13 +146,14 @@ impl<'h> Call<'h> {
     /// One request.
     pub(super) fn one<T>(
         &self,
-        mut submit: impl FnMut(*mut sys::rd_kafka_t, *const Options, *mut Queue),
+        mut submit: impl FnMut(
+            *mut sys::rd_kafka_t,
+            *const Options,
+            *mut Queue,
+        ) -> Result<(), ErrorCode>,
         read: impl FnMut(*mut Event) -> Result<T, ErrorCode>,
     ) -> Result<T, ErrorCode> {
-        let submit = |_, rk, options, queue| {
-            submit(rk, options, queue);
-            Ok(())
-        };
+        let submit = |_, rk, options, queue| submit(rk, options, queue);
         self.run(1, submit, read).swap_remove(0)
     }
 

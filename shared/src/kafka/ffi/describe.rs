@@ -50,6 +50,7 @@ pub(in crate::kafka) fn describe_group(
             unsafe {
                 sys::rd_kafka_DescribeConsumerGroups(rk, names.as_mut_ptr(), 1, options, queue);
             }
+            Ok(())
         },
         |event| {
             // SAFETY: an event of this type is its own result; its one element lives as long as it.
@@ -157,6 +158,7 @@ pub(in crate::kafka) fn describe_topics(
             |rk, options, queue| {
                 // SAFETY: the pointers are live; the collection is copied.
                 unsafe { sys::rd_kafka_DescribeTopics(rk, collection.ptr, options, queue) };
+                Ok(())
             },
             |event| {
                 // SAFETY: an event of this type is its own result; the array and its elements live as long as it.

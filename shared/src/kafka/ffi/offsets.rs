@@ -1,13 +1,14 @@
 //! Committed offsets, and offsets of logs.
 
-use std::ffi::c_int;
+use std::borrow::Borrow;
+use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
 
 use rdkafka_sys as sys;
 use sys::rd_kafka_admin_op_t as Op;
 
 use super::Limits;
-use super::call::{Call, Owned, array, c_string};
+use super::call::{Call, Event, Options, Owned, Queue, array, c_string};
 use super::elements::{List, element, group_result, match_up, set_commit};
 use crate::domain::offset::{CommittedOffset, TopicPartition};
 use crate::kafka::error::ErrorCode;
@@ -50,6 +51,97 @@ pub(in crate::kafka) enum Isolation {
     ReadCommitted,
 }
 
+/// The functions of a call about the offsets of one group, which all are of one operation.
+struct OfGroup<T> {
+    operation: Op,
+    answers_with: sys::rd_kafka_event_type_t,
+    new: unsafe extern "C" fn(*const c_char, *const sys::rd_kafka_topic_partition_list_t) -> *mut T,
+    destroy: unsafe extern "C" fn(*mut T),
+    send:
+        unsafe extern "C" fn(*mut sys::rd_kafka_t, *mut *mut T, usize, *const Options, *mut Queue),
+    groups:
+        unsafe extern "C" fn(*const Event, *mut usize) -> *mut *const sys::rd_kafka_group_result_t,
+}
+
+const LIST: OfGroup<sys::rd_kafka_ListConsumerGroupOffsets_t> = OfGroup {
+    operation: Op::RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS,
+    answers_with: sys::RD_KAFKA_EVENT_LISTCONSUMERGROUPOFFSETS_RESULT,
+    new: sys::rd_kafka_ListConsumerGroupOffsets_new,
+    destroy: sys::rd_kafka_ListConsumerGroupOffsets_destroy,
+    send: sys::rd_kafka_ListConsumerGroupOffsets,
+    groups: sys::rd_kafka_ListConsumerGroupOffsets_result_groups,
+};
+
+const ALTER: OfGroup<sys::rd_kafka_AlterConsumerGroupOffsets_t> = OfGroup {
+    operation: Op::RD_KAFKA_ADMIN_OP_ALTERCONSUMERGROUPOFFSETS,
+    answers_with: sys::RD_KAFKA_EVENT_ALTERCONSUMERGROUPOFFSETS_RESULT,
+    new: sys::rd_kafka_AlterConsumerGroupOffsets_new,
+    destroy: sys::rd_kafka_AlterConsumerGroupOffsets_destroy,
+    send: sys::rd_kafka_AlterConsumerGroupOffsets,
+    groups: sys::rd_kafka_AlterConsumerGroupOffsets_result_groups,
+};
+
+const DELETE: OfGroup<sys::rd_kafka_DeleteConsumerGroupOffsets_t> = OfGroup {
+    operation: Op::RD_KAFKA_ADMIN_OP_DELETECONSUMERGROUPOFFSETS,
+    answers_with: sys::RD_KAFKA_EVENT_DELETECONSUMERGROUPOFFSETS_RESULT,
+    new: sys::rd_kafka_DeleteConsumerGroupOffsets_new,
+    destroy: sys::rd_kafka_DeleteConsumerGroupOffsets_destroy,
+    send: sys::rd_kafka_DeleteConsumerGroupOffsets,
+    groups: sys::rd_kafka_DeleteConsumerGroupOffsets_result_groups,
+};
+
+impl<T> OfGroup<T> {
+    fn call<'h>(&self, handle: &'h Handle, limits: Limits) -> Result<Call<'h>, ErrorCode> {
+        Call::new(handle, limits, self.operation, self.answers_with)
+    }
+
+    /// Puts a request on its way. Without a list it is about every partition of the group.
+    ///
+    /// # Safety
+    /// The pointers are live, and the options are of this operation.
+    unsafe fn submit(
+        &self,
+        group: &CStr,
+        list: Option<&List>,
+        rk: *mut sys::rd_kafka_t,
+        options: *const Options,
+        queue: *mut Queue,
+    ) -> Result<(), ErrorCode> {
+        let list = list.map_or(ptr::null(), |list| list.ptr().cast_const());
+        // SAFETY: both arguments are live and copied; the destructor is the request's own.
+        let request = unsafe { Owned::new((self.new)(group.as_ptr(), list), self.destroy) }?;
+        // SAFETY: by the contract above; the request is copied.
+        unsafe { (self.send)(rk, [request.ptr].as_mut_ptr(), 1, options, queue) };
+        Ok(())
+    }
+
+    /// Changes the commits of `partitions` in **one** request, and gives each its answer.
+    fn change<P: Borrow<TopicPartition>>(
+        &self,
+        handle: &Handle,
+        limits: Limits,
+        group: &str,
+        partitions: &[P],
+        list: impl FnOnce() -> Result<List, ErrorCode>,
+    ) -> Vec<Result<(), ErrorCode>> {
+        let attempt = || {
+            let (name, list) = (c_string(group)?, list()?);
+            let answer = self.call(handle, limits)?.one(
+                // SAFETY: the pointers are this call's.
+                |rk, options, queue| unsafe { self.submit(&name, Some(&list), rk, options, queue) },
+                // SAFETY: the accessor is that of this call's answers.
+                |event| unsafe { group_result(event, self.groups) },
+            );
+            Ok(match_up(
+                partitions,
+                vec![(0..partitions.len(), answer)],
+                |_| (),
+            ))
+        };
+        attempt().unwrap_or_else(|code: ErrorCode| vec![Err(code); partitions.len()])
+    }
+}
+
 /// ListConsumerGroupOffsets without a list: every partition that the group has a commit for **and** that this
 /// principal may see; the broker leaves the others out without a word.
 pub(in crate::kafka) fn all_committed(
@@ -59,41 +151,15 @@ pub(in crate::kafka) fn all_committed(
     stable: bool,
 ) -> Result<Vec<TopicPartition>, ErrorCode> {
     let name = c_string(group)?;
-    let call = Call::new(
-        handle,
-        limits,
-        Op::RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS,
-        sys::RD_KAFKA_EVENT_LISTCONSUMERGROUPOFFSETS_RESULT,
-    )?;
+    let call = LIST.call(handle, limits)?;
     require_stable(&call, stable)?;
-    // SAFETY: both arguments are live and copied; the destructor is the request's own.
-    let request = unsafe {
-        Owned::new(
-            sys::rd_kafka_ListConsumerGroupOffsets_new(name.as_ptr(), ptr::null()),
-            sys::rd_kafka_ListConsumerGroupOffsets_destroy,
-        )
-    }?;
-    call.one(
-        |rk, options, queue| {
-            // SAFETY: the pointers are live; the request is copied.
-            unsafe {
-                sys::rd_kafka_ListConsumerGroupOffsets(
-                    rk,
-                    [request.ptr].as_mut_ptr(),
-                    1,
-                    options,
-                    queue,
-                );
-            }
-        },
-        |event| {
-            // SAFETY: the accessor is that of this call's answers.
-            let found = unsafe {
-                group_result(event, sys::rd_kafka_ListConsumerGroupOffsets_result_groups)
-            }?;
-            Ok(found.into_iter().map(|element| element.partition).collect())
-        },
-    )
+    let found = call.one(
+        // SAFETY: the pointers are this call's.
+        |rk, options, queue| unsafe { LIST.submit(&name, None, rk, options, queue) },
+        // SAFETY: the accessor is that of this call's answers.
+        |event| unsafe { group_result(event, LIST.groups) },
+    )?;
+    Ok(found.into_iter().map(|element| element.partition).collect())
 }
 
 /// ListConsumerGroupOffsets for `partitions`, one answer each in their order; `Ok(None)` is "no commit".
@@ -106,40 +172,17 @@ pub(in crate::kafka) fn committed(
 ) -> Vec<Result<Option<CommittedOffset>, ErrorCode>> {
     let attempt = || {
         let name = c_string(group)?;
-        let call = Call::new(
-            handle,
-            limits,
-            Op::RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS,
-            sys::RD_KAFKA_EVENT_LISTCONSUMERGROUPOFFSETS_RESULT,
-        )?;
+        let call = LIST.call(handle, limits)?;
         require_stable(&call, stable)?;
         let answers = call.chunks(
             partitions,
             |chunk, rk, options, queue| {
                 let list = List::new(chunk.iter(), |_, _| {})?;
-                // SAFETY: both arguments are live and copied; the destructor is the request's own.
-                let request = unsafe {
-                    Owned::new(
-                        sys::rd_kafka_ListConsumerGroupOffsets_new(name.as_ptr(), list.ptr()),
-                        sys::rd_kafka_ListConsumerGroupOffsets_destroy,
-                    )
-                }?;
-                // SAFETY: the pointers are live; the request is copied.
-                unsafe {
-                    sys::rd_kafka_ListConsumerGroupOffsets(
-                        rk,
-                        [request.ptr].as_mut_ptr(),
-                        1,
-                        options,
-                        queue,
-                    );
-                }
-                Ok(())
+                // SAFETY: the pointers are this call's.
+                unsafe { LIST.submit(&name, Some(&list), rk, options, queue) }
             },
-            |event| {
-                // SAFETY: the accessor is that of this call's answers.
-                unsafe { group_result(event, sys::rd_kafka_ListConsumerGroupOffsets_result_groups) }
-            },
+            // SAFETY: the accessor is that of this call's answers.
+            |event| unsafe { group_result(event, LIST.groups) },
         );
         Ok(match_up(partitions, answers, |element| {
             // -1001 is librdkafka's "no commit", -1 the protocol's; no other negative offset can be a position.
@@ -238,56 +281,13 @@ pub(in crate::kafka) fn alter(
     group: &str,
     moves: &[(TopicPartition, CommittedOffset)],
 ) -> Vec<Result<(), ErrorCode>> {
-    let attempt = || {
-        let name = c_string(group)?;
-        let list = List::new(
-            moves.iter().map(|(partition, _)| partition),
-            |i, element| {
-                // SAFETY: `element` is live and exclusively this list's.
-                unsafe { set_commit(element, &moves[i].1) };
-            },
-        )?;
-        // SAFETY: both arguments are live and copied; the destructor is the request's own.
-        let request = unsafe {
-            Owned::new(
-                sys::rd_kafka_AlterConsumerGroupOffsets_new(name.as_ptr(), list.ptr()),
-                sys::rd_kafka_AlterConsumerGroupOffsets_destroy,
-            )
-        }?;
-        let call = Call::new(
-            handle,
-            limits,
-            Op::RD_KAFKA_ADMIN_OP_ALTERCONSUMERGROUPOFFSETS,
-            sys::RD_KAFKA_EVENT_ALTERCONSUMERGROUPOFFSETS_RESULT,
-        )?;
-        let answer = call.one(
-            |rk, options, queue| {
-                // SAFETY: the pointers are live; the request is copied.
-                unsafe {
-                    sys::rd_kafka_AlterConsumerGroupOffsets(
-                        rk,
-                        [request.ptr].as_mut_ptr(),
-                        1,
-                        options,
-                        queue,
-                    );
-                }
-            },
-            |event| {
-                // SAFETY: the accessor is that of this call's answers.
-                unsafe {
-                    group_result(event, sys::rd_kafka_AlterConsumerGroupOffsets_result_groups)
-                }
-            },
-        );
-        let partitions: Vec<_> = moves.iter().map(|(partition, _)| partition).collect();
-        Ok(match_up(
-            &partitions,
-            vec![(0..moves.len(), answer)],
-            |_| (),
-        ))
-    };
-    attempt().unwrap_or_else(|code: ErrorCode| vec![Err(code); moves.len()])
+    let partitions: Vec<_> = moves.iter().map(|(partition, _)| partition).collect();
+    ALTER.change(handle, limits, group, &partitions, || {
+        List::new(partitions.iter().copied(), |i, element| {
+            // SAFETY: `element` is live and exclusively this list's.
+            unsafe { set_commit(element, &moves[i].1) };
+        })
+    })
 }
 
 /// DeleteConsumerGroupOffsets in one request: back to "no commit".
@@ -297,50 +297,7 @@ pub(in crate::kafka) fn delete(
     group: &str,
     partitions: &[TopicPartition],
 ) -> Vec<Result<(), ErrorCode>> {
-    let attempt = || {
-        let name = c_string(group)?;
-        let list = List::new(partitions.iter(), |_, _| {})?;
-        // SAFETY: both arguments are live and copied; the destructor is the request's own.
-        let request = unsafe {
-            Owned::new(
-                sys::rd_kafka_DeleteConsumerGroupOffsets_new(name.as_ptr(), list.ptr()),
-                sys::rd_kafka_DeleteConsumerGroupOffsets_destroy,
-            )
-        }?;
-        let call = Call::new(
-            handle,
-            limits,
-            Op::RD_KAFKA_ADMIN_OP_DELETECONSUMERGROUPOFFSETS,
-            sys::RD_KAFKA_EVENT_DELETECONSUMERGROUPOFFSETS_RESULT,
-        )?;
-        let answer = call.one(
-            |rk, options, queue| {
-                // SAFETY: the pointers are live; the request is copied.
-                unsafe {
-                    sys::rd_kafka_DeleteConsumerGroupOffsets(
-                        rk,
-                        [request.ptr].as_mut_ptr(),
-                        1,
-                        options,
-                        queue,
-                    );
-                }
-            },
-            |event| {
-                // SAFETY: the accessor is that of this call's answers.
-                unsafe {
-                    group_result(
-                        event,
-                        sys::rd_kafka_DeleteConsumerGroupOffsets_result_groups,
-                    )
-                }
-            },
-        );
-        Ok(match_up(
-            partitions,
-            vec![(0..partitions.len(), answer)],
-            |_| (),
-        ))
-    };
-    attempt().unwrap_or_else(|code: ErrorCode| vec![Err(code); partitions.len()])
+    DELETE.change(handle, limits, group, partitions, || {
+        List::new(partitions.iter(), |_, _| {})
+    })
 }

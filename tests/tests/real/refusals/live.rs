@@ -1,5 +1,6 @@
 //! Groups with members: running, lingering, coming back.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use offset_guard::domain::offset::GroupId;
 use offset_guard::error::Error;
 use offset_guard::kafka::{GroupReader, GroupWriter};
 use offset_guard::wire::PlanStep;
-use offset_guard_local::client::MemberOptions;
+use offset_guard_local::client::{MemberOptions, Protocol};
 use offset_guard_local::kafka::ConsoleConsumer;
 use offset_guard_tests::{Outcome, PATIENCE, World, on_every_kafka};
 use serde_json::json;
@@ -40,11 +41,20 @@ async fn a_live_member_is_named(world: &World) -> Outcome {
     Ok(())
 }
 
+/// A session that outlasts a slow test. The members of a KIP-848 group have the broker's, of 45 seconds.
+fn long_session(protocol: Protocol) -> BTreeMap<String, String> {
+    match protocol {
+        Protocol::Classic => [("session.timeout.ms".to_owned(), "300000".to_owned())].into(),
+        Protocol::Consumer => BTreeMap::new(),
+    }
+}
+
 async fn a_static_member_that_stopped_still_counts(world: &World) -> Outcome {
     let scene = Scene::read(world, "test", 2, 5).await?;
     let options = MemberOptions {
         instance_id: Some(format!("instance-of-{}", scene.group)),
         client_id: Some(format!("client-of-{}", scene.group)),
+        properties: long_session(world.setting.protocol),
         ..MemberOptions::of(world.setting.protocol)
     };
     let member = world
@@ -67,6 +77,7 @@ async fn a_killed_member_counts_until_its_session_ends(world: &World) -> Outcome
     let scene = Scene::read(world, "test", 2, 5).await?;
     let mut consumer = ConsoleConsumer::new(&scene.group, scene.topic());
     consumer.client_id = format!("console-of-{}", scene.group);
+    consumer.properties = long_session(world.setting.protocol);
     let protocol = world.setting.protocol.name().to_owned();
     consumer
         .properties

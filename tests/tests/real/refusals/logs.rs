@@ -127,7 +127,9 @@ async fn partitions_that_were_added(world: &World) -> Outcome {
     let before = json!({"rewind_before": now()});
     let topic = scene.topic().to_owned();
     world.client.raise_partitions(&topic, 3).await?;
-    world.produce(&topic, 2, 5).await?;
+    // A producer that has asked before knows of no more partitions for a while.
+    let fresh = world.stack.client();
+    fresh.produce_numbered(&topic, 2, 5).await?;
     world.produce(&topic, 1, 2).await?;
     world.consume(&scene.group, &topic, 3, 7).await?;
     scene.topics = vec![(topic, 3)];
