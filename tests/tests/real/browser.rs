@@ -280,6 +280,8 @@ async fn hostile_names_are_text(world: &World) -> Outcome {
     harmless(&browser, &asked).await?;
     member.stop().await?;
     follow(&browser, &asked.link, "Applied and verified").await?;
+    assert_eq!(asked.execution.end().await?.code(), "VERIFIED");
+    browser.goto(&asked.link).await?;
     harmless(&browser, &asked).await?;
 
     // In Slack the only thing between angle brackets is the link, and no line is a stranger's.
