@@ -294,21 +294,7 @@ async fn open(
         plan: plan.id.clone(),
         expires_at: plan.approve_by + seconds(apply_within_seconds) + CLAIM_MARGIN,
     };
-    let recovery = Recovery {
-        plan: plan.id.clone(),
-        execution: execution.to_owned(),
-        cluster_id: plan.cluster_id.clone(),
-        group: plan.group.clone(),
-        opened_at: now,
-        apply_by: None,
-        quiet: None,
-        fence: 0,
-        apply_until: None,
-        apply_ended_at: None,
-        refusals: Vec::new(),
-        outcome: None,
-        closed_at: None,
-    };
+    let recovery = Recovery::open(plan, execution, now);
     Ok(store.open_recovery(&recovery, &claim, now).await?)
 }
 

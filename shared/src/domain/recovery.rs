@@ -102,6 +102,26 @@ pub struct Recovery {
 }
 
 impl Recovery {
+    /// A recovery of `plan` that `execution` opens at `at`: nothing has been done yet.
+    #[must_use]
+    pub fn open(plan: &Plan, execution: &str, at: Timestamp) -> Self {
+        Self {
+            plan: plan.id.clone(),
+            execution: execution.to_owned(),
+            cluster_id: plan.cluster_id.clone(),
+            group: plan.group.clone(),
+            opened_at: at,
+            apply_by: None,
+            quiet: None,
+            fence: 0,
+            apply_until: None,
+            apply_ended_at: None,
+            refusals: Vec::new(),
+            outcome: None,
+            closed_at: None,
+        }
+    }
+
     /// Until when something of an Apply may be under way; `None` where none ever began. A function whose caller gave up
     /// runs on, and its last request may be sent right before `apply_until`.
     #[must_use]

@@ -341,21 +341,7 @@ pub(super) fn claim(plan: &Plan) -> Claim {
 }
 
 pub(super) fn recovery(plan: &Plan) -> Recovery {
-    Recovery {
-        plan: plan.id.clone(),
-        execution: EXECUTION.to_owned(),
-        cluster_id: plan.cluster_id.clone(),
-        group: plan.group.clone(),
-        opened_at: plan.created_at,
-        apply_by: None,
-        quiet: None,
-        fence: 0,
-        apply_until: None,
-        apply_ended_at: None,
-        refusals: Vec::new(),
-        outcome: None,
-        closed_at: None,
-    }
+    Recovery::open(plan, EXECUTION, plan.created_at)
 }
 
 /// Everything that Apply reads, owned, so that a case can change one thing of it.

@@ -147,21 +147,11 @@ fn decided(status: ApprovalStatus) -> Case {
     case.approval.decided_at = Some(at("2026-03-14T02:10:00Z"));
     case.approval.reason = Some(String::new());
     case.approval.delivered_at = Some(at("2026-03-14T02:10:01Z"));
-    case.recovery = Some(Recovery {
-        plan: case.plan.id.clone(),
-        execution: case.approval.execution.clone(),
-        cluster_id: case.plan.cluster_id.clone(),
-        group: case.plan.group.clone(),
-        opened_at: case.plan.created_at,
-        apply_by: None,
-        quiet: None,
-        fence: 0,
-        apply_until: None,
-        apply_ended_at: None,
-        refusals: Vec::new(),
-        outcome: None,
-        closed_at: None,
-    });
+    case.recovery = Some(Recovery::open(
+        &case.plan,
+        &case.approval.execution,
+        case.plan.created_at,
+    ));
     case
 }
 
