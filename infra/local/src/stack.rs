@@ -7,6 +7,7 @@ use std::{
     io,
     path::Path,
     process::{Command, Stdio},
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -112,6 +113,7 @@ impl Stack {
                 && let Some(run) = Run::join(&dir)?
             {
                 let slack = Sink::of(&run)?;
+                hold(&run);
                 return Ok(Self {
                     run,
                     description,
@@ -122,6 +124,7 @@ impl Stack {
             }
         }
         let mut stack = Self::start_in(Run::open(LINGER)?, options, Some(made_of)).await?;
+        hold(&stack.run);
         if let Some(parts) = stack.own.take() {
             parts.leave();
         }
@@ -265,6 +268,15 @@ impl Stack {
             parts.leave();
         }
         Ok(())
+    }
+}
+
+/// Holds a shared run for as long as this process lives: a later test may need it again.
+fn hold(run: &Run) {
+    static HELD: Mutex<Vec<Run>> = Mutex::new(Vec::new());
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    if held.iter().all(|one| one.dir() != run.dir()) {
+        held.push(run.clone());
     }
 }
 
