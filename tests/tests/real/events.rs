@@ -197,16 +197,19 @@ async fn every_example_does_what_its_name_says() -> Outcome {
     let reconciled = examples.start("recovery-reconcile", &ended).await?;
     let reconciled = reconciled.end().await?;
     assert_eq!(reconciled.code(), "NOT_APPROVED", "{reconciled:?}");
-    let nothing_left = json!({"delivered": 0, "reconciling": 0, "stuck": 0});
+    let nothing_left = |swept: &Value| {
+        let counts = swept.as_object();
+        counts.is_some_and(|counts| !counts.is_empty() && counts.values().all(|count| *count == 0))
+    };
     let ended = [("/execution", &*cut_off.arn)];
     let swept = examples
         .invoke(Function::ApprovalTask, "sweep-execution-ended", &ended)
         .await?;
-    assert_eq!(swept, nothing_left);
+    assert!(nothing_left(&swept), "{swept}");
     let swept = examples
         .invoke(Function::ApprovalTask, "sweep-scheduled", &[])
         .await?;
-    assert_eq!(swept, nothing_left);
+    assert!(nothing_left(&swept), "{swept}");
 
     let there: BTreeSet<_> = fs::read_dir(folder())?
         .map(|file| Ok(file?.file_name().to_string_lossy().into_owned()))
