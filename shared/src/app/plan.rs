@@ -9,7 +9,9 @@ use super::{observe_stable, plan_id};
 use crate::config::{Config, ResolvedGroup};
 use crate::domain::checkpoint::{Checkpoint, CheckpointHeader};
 use crate::domain::offset::{ClusterId, CommittedOffset, Fault, TopicPartition};
-use crate::domain::plan::{Disowns, Plan, PlanId, PlanRecord, PlanResult, Source, check_plan};
+use crate::domain::plan::{
+    Disowns, Plan, PlanId, PlanRecord, PlanResult, Source, check_plan, partitions,
+};
 use crate::domain::planner::{Planned, Planning, Targets, plan, seconds};
 use crate::domain::recovery::{Claim, Outcome, Recovery};
 use crate::domain::refusal::Refusal;
@@ -116,8 +118,8 @@ fn answer(record: &PlanRecord) -> PlanAnswer {
                 PlanVerdict::NeedsApproval
             };
             let summary = format!(
-                "{} partitions, at most {} to replay, at most {} to skip",
-                plan.moves.len(),
+                "{}, at most {} to replay, at most {} to skip",
+                partitions(plan.moves.len()),
                 plan.replayed(),
                 plan.skipped()
             );

@@ -10,7 +10,7 @@ use super::group::{GroupObservation, GroupState, GroupType};
 use super::offset::{
     ClusterId, CommittedOffset, Fault, GroupId, TopicId, TopicPartition, Watermarks,
 };
-use super::plan::PartitionMove;
+use super::plan::{PartitionMove, partitions};
 
 /// A checkpoint's id: a ULID, unique for ever.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -137,7 +137,7 @@ impl fmt::Display for NotACheckpoint {
                 "the group has no committed offsets: there is nothing to checkpoint; check the name of the group",
             ),
             Self::Incomplete { faults } => {
-                write!(f, "{} partitions hold no value", faults.len())?;
+                write!(f, "no value was read for {}", partitions(faults.len()))?;
                 faults
                     .iter()
                     .take(3)

@@ -267,6 +267,16 @@ impl fmt::Display for Warning {
     }
 }
 
+/// `1 partition`, `12 partitions`.
+#[must_use]
+pub fn partitions(count: usize) -> String {
+    if count == 1 {
+        "1 partition".to_owned()
+    } else {
+        format!("{count} partitions")
+    }
+}
+
 /// What a plan disowns once it is verified: the checkpoints in `(after, the apply]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disowns {

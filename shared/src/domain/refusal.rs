@@ -580,7 +580,7 @@ impl fmt::Display for Refusal {
                 }
             ),
             Self::ApplySwitchedOff => f.write_str(
-                "applying is switched off (control item apply); switch it on and plan again",
+                "applying is switched off (item CONTROL/APPLY of the table, or the parameter ApplyEnabled); switch it on and plan again",
             ),
             Self::ClaimLost { holder } => write!(
                 f,

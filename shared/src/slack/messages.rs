@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::domain::approval::Approval;
 use crate::domain::audit::{Audit, AuditStatus};
 use crate::domain::offset::CommittedOffset;
-use crate::domain::plan::Plan;
+use crate::domain::plan::{Plan, partitions};
 use crate::domain::recovery::Outcome;
 use crate::page::visible;
 
@@ -88,8 +88,8 @@ pub fn approval(plan: &Plan, approval: &Approval, link: &str) -> Value {
         escape(&plan.cluster)
     );
     let mut lines = vec![format!(
-        "{} partitions to {}: at most {} records replayed, at most {} skipped",
-        plan.moves.len(),
+        "{} to {}: at most {} records replayed, at most {} skipped",
+        partitions(plan.moves.len()),
         escape(&plan.source.to_string()),
         plan.replayed(),
         plan.skipped()
