@@ -55,13 +55,14 @@ pub fn conclude(on_record: OnRecord<'_>) -> Conclusion {
     let because = |error: &str| format!("{error}. No offset was changed");
 
     match on_record.plan.map(|record| (record, &record.result)) {
-        None if on_record.recovery.is_none() => {
+        // Nobody was ever asked, so planning is as far as it came, whether or not the group was claimed by then.
+        None if on_record.approval.is_none() && !on_record.may_have_sent => {
             let error = on_record
                 .error
                 .unwrap_or("the execution ended before a plan was stored");
             return failed("NOT_PLANNED", because(error));
         }
-        // There was one, or nothing would have been opened for it: what is stored of it cannot be read.
+        // There was one, or nobody would have been asked: what is stored of it cannot be read.
         None => {}
         Some((_, PlanResult::Refused(refusals))) => {
             return Conclusion {
@@ -278,24 +279,30 @@ mod tests {
 
     #[test]
     fn a_plan_that_cannot_be_read_is_concluded_from_what_can_be() {
-        let recovery = recovery(&Scene::incident().ready());
-        let unread = |may_have_sent| {
+        let plan = Scene::incident().ready();
+        let (recovery, approved) = (recovery(&plan), approval(&plan));
+        let unread = |approval, may_have_sent| {
             conclude(OnRecord {
                 plan: None,
-                approval: None,
+                approval,
                 recovery: Some(&recovery),
                 may_have_sent,
                 error: Some("the plan is damaged"),
             })
         };
-        let conclusion = unread(false);
-        assert_eq!(conclusion.code, "NOT_APPROVED");
-        assert_eq!(
-            conclusion.message,
-            "the plan is damaged. No offset was changed"
-        );
+        for (approval, code) in [
+            (None, "NOT_PLANNED"),
+            (Some(&approved), "APPROVED_NOT_APPLIED"),
+        ] {
+            let conclusion = unread(approval, false);
+            assert_eq!(conclusion.code, code);
+            assert_eq!(
+                conclusion.message,
+                "the plan is damaged. No offset was changed"
+            );
+        }
         // Without the plan nobody can say that nothing was moved, once something may have been.
-        let conclusion = unread(true);
+        let conclusion = unread(Some(&approved), true);
         assert_eq!(conclusion.code, "OUTCOME_UNKNOWN");
         assert_eq!(conclusion.status, AuditStatus::Failed);
         assert!(!conclusion.message.contains("No offset was changed"));
