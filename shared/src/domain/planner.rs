@@ -115,14 +115,12 @@ enum Becomes {
 
 /// Makes the plan.
 pub fn plan(planning: &Planning<'_>) -> Planned {
-    let mut refusals = Vec::new();
     if let Targets::Missing(refusal) = planning.targets {
-        refusals.push(refusal.clone());
-    }
-    refusals.extend(cluster_and_group(planning));
-    if matches!(planning.targets, Targets::Missing(_)) {
+        let mut refusals = vec![refusal.clone()];
+        refusals.extend(cluster_and_group(planning));
         return Planned::Refused(refusals);
     }
+    let mut refusals = cluster_and_group(planning);
 
     let mut moves = Vec::new();
     let mut left_alone = Vec::new();

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures_util::stream::{self, StreamExt};
 use jiff::Timestamp;
 
 use super::error::{ErrorCode, KafkaError};
@@ -10,9 +9,6 @@ use super::ffi::{Found, Isolation, Spec, Topic};
 use super::reader::{GroupReader, PerPartition, Topics};
 use crate::domain::group::{GroupObservation, PartitionReading, TopicDescription};
 use crate::domain::offset::{Fault, GroupId, TopicPartition, Watermarks};
-
-/// Groups that [`GroupReader::observe_many`] reads at a time.
-const GROUPS_AT_A_TIME: usize = 8;
 
 impl GroupReader {
     /// One whole reading of `group`: every partition that it has a commit for, that a member is assigned, or that is
@@ -88,21 +84,6 @@ impl GroupReader {
             began_at,
             ended_at: Timestamp::now(),
         })
-    }
-
-    /// [`GroupReader::observe`] for several groups, a few at a time. One group's failure is its own.
-    pub async fn observe_many(
-        &self,
-        groups: &[(GroupId, BTreeSet<TopicPartition>)],
-        stable: bool,
-    ) -> Vec<(GroupId, Result<GroupObservation, KafkaError>)> {
-        stream::iter(groups)
-            .map(async |(group, expected)| {
-                (group.clone(), self.observe(group, expected, stable).await)
-            })
-            .buffered(GROUPS_AT_A_TIME)
-            .collect()
-            .await
     }
 }
 
