@@ -81,7 +81,10 @@ impl Watched<'_> {
             );
             return Ok(self.unknown(Some(cluster_id), why));
         }
-        let ring = self.store.samples(cluster_id, self.group).await?;
+        let ring = self
+            .store
+            .samples(cluster_id, self.group, self.began)
+            .await?;
         let mut samples = ring.samples;
         let before = samples.len();
         let looks = Looks {

@@ -20,7 +20,6 @@ use crate::domain::offset::{ClusterId, TopicPartition};
 use crate::domain::plan::{Plan, PlanId, PlanRecord, PlanResult, check_plan};
 use crate::domain::planner::{Planned, Planning, Targets, plan};
 use crate::domain::policy::GroupPolicy;
-use crate::domain::refusal::Refusal;
 use crate::domain::request::{Allowances, ResetSpec, RewindRequest, Selection};
 use crate::error::Error;
 use crate::ports::{KeepRecords, ReadGroups, ReadRecords};

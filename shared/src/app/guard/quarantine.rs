@@ -252,7 +252,7 @@ impl<R, D: ReadRecords, K: KeepRecords> Keeping<'_, R, D, K> {
             partition: range.partition.clone(),
             topic_id: self.last.and_then(|l| l.topic_id(&range.partition.topic)),
             record: record.outline(),
-            run_id: self.watched.id.clone(),
+            run: self.watched.id.clone(),
         };
         let mut begun = store
             .begin_quarantine(&entry, Timestamp::now(), LEASE)
@@ -286,7 +286,7 @@ impl<R, D: ReadRecords, K: KeepRecords> Keeping<'_, R, D, K> {
                     };
                     let now = Timestamp::now();
                     if store
-                        .confirm_quarantine(&entry.dedupe_id, attempt, &copy, now)
+                        .confirm_quarantine(&entry.dedupe_id, &attempt, &copy, now)
                         .await?
                     {
                         return Ok(Ok(copy));

@@ -24,17 +24,21 @@ pub(super) async fn tell(store: &Store, ends: Ends<'_>, run: &GuardRun) -> Resul
         run.summary()
     );
     let told = store.told(&run.cluster, &run.group).await?;
+    let now = Timestamp::now();
+    let this = Told {
+        signature: run.signature(),
+        at: now,
+    };
     if !run.found_something() {
         // The next time that something is wrong is news, even if it is the same as the last.
-        if told.is_some() {
+        if told.as_ref().is_some_and(|told| told.signature != this.signature) {
             store
-                .note_told(&run.cluster, &run.group, None, told.as_ref())
+                .note_told(&run.cluster, &run.group, &this, told.as_ref())
                 .await?;
         }
         return Ok(());
     }
     store.put_guard_run(run).await?;
-    let now = Timestamp::now();
     if !is_news(run, told.as_ref(), now) {
         return Ok(());
     }
@@ -47,12 +51,8 @@ pub(super) async fn tell(store: &Store, ends: Ends<'_>, run: &GuardRun) -> Resul
     ends.executions
         .start(ends.state_machine, &run.id, &json!({ "alert": alert }))
         .await?;
-    let this = Told {
-        signature: run.signature(),
-        at: now,
-    };
     store
-        .note_told(&run.cluster, &run.group, Some(&this), told.as_ref())
+        .note_told(&run.cluster, &run.group, &this, told.as_ref())
         .await?;
     Ok(())
 }
