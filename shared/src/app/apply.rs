@@ -58,6 +58,17 @@ pub async fn load(store: &Store, id: &PlanId) -> Result<(Plan, Recovery), Error>
     }
 }
 
+/// How a cluster is reached, by its name in the configuration. Nothing is connected before it is needed.
+#[derive(Debug, Clone, Copy)]
+pub struct Connect<CR, CW, CD> {
+    /// To read groups.
+    pub reader: CR,
+    /// To alter them.
+    pub writer: CW,
+    /// To read records: only for a plan that passes some over.
+    pub records: CD,
+}
+
 /// Applies a plan. `left` is what is left of the invocation.
 ///
 /// # Errors
@@ -68,9 +79,7 @@ pub async fn run<R, W, D, CR, CW, CD>(
     step: &PlanStep,
     left: Duration,
     default_switch: bool,
-    connect_reader: CR,
-    connect_writer: CW,
-    connect_records: CD,
+    connect: Connect<CR, CW, CD>,
 ) -> Result<Applied, Error>
 where
     R: ReadGroups,
@@ -92,12 +101,12 @@ where
     if !store.begin_apply(&step.plan_id, apply_until).await? {
         return refuse(store, &step.plan_id, apply_until, vec![Refusal::Fenced]).await;
     }
-    let reader = connect_reader(&plan.cluster).await?;
+    let reader = (connect.reader)(&plan.cluster).await?;
     // Before the group is read: between that and the first request nothing else may take time.
     let rereads = if plan.skips.is_empty() {
         BTreeMap::new()
     } else {
-        reread::reread(&connect_records(&plan.cluster).await?, &plan).await
+        reread::reread(&(connect.records)(&plan.cluster).await?, &plan).await
     };
     let door = Door {
         config,
@@ -121,7 +130,7 @@ where
         };
         return refuse(store, &step.plan_id, apply_until, vec![refusal]).await;
     }
-    let writer = connect_writer(&plan.cluster).await?;
+    let writer = (connect.writer)(&plan.cluster).await?;
     let applied = send(store, step, &approved, &writer, apply_until, default_switch).await;
     // The handle goes before anything else is said: an unsent request can leave for as long as it lives.
     writer.close().await;

@@ -6,17 +6,18 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Sources;
 use super::group::Watched;
-use crate::domain::guard::headers::{self, Origin, is_from_quarantine, unfit};
+use crate::domain::guard::headers::{Origin, is_from_quarantine, of_copy};
+use crate::domain::guard::keeping::unfit;
 use crate::domain::guard::probe::validate;
 use crate::domain::guard::proposal::SkipRange;
 use crate::domain::guard::quarantine::{Copy, DedupeId, Kept, SkippedRecord};
-use crate::domain::guard::record::Record;
+use crate::domain::guard::record::{Header, Record};
 use crate::domain::guard::sample::Sample;
-use crate::domain::guard::verdict::Finding;
+use crate::domain::guard::verdict::{Finding, Verdict};
 use crate::domain::offset::{ClusterId, Fault};
 use crate::domain::refusal::Refusal;
 use crate::error::Error;
-use crate::ports::{KeepRecords, KeepingTopic, ReadLimits, ReadRecords, View};
+use crate::ports::{KeepRecords, ReadLimits, ReadRecords, View};
 use crate::store::{Begun, LedgerEntry};
 
 /// How long one run may take to keep a record before another one may try.
@@ -150,19 +151,16 @@ impl<R, D: ReadRecords, K: KeepRecords> Keeping<'_, R, D, K> {
             let why = "set quarantine_topic for this group, or publish_to_dlq_topic = false to lose the record";
             return vec![unusable(why.to_owned())];
         };
-        let described: KeepingTopic = match self.sources.keeper.keeping_topic(topic).await {
-            Ok(Some(described)) => described,
-            Ok(None) => {
-                let why = "it does not exist; create it (it is never created from here)";
-                return vec![unusable(why.to_owned())];
-            }
+        let described = match self.sources.keeper.keeping_topic(topic).await {
+            Ok(described) => described,
             Err(fault) => return vec![unusable(fault.to_string())],
         };
         let mut whys: Vec<String> = read
             .iter()
             .filter_map(|(range, record)| {
-                let headers = headers::headers(&self.origin(range, record));
-                unfit(record, &headers, &described, &range.partition.topic, topic)
+                let headers = self.headers(range, record);
+                let source = &range.partition.topic;
+                unfit(record, &headers, source, topic, described.as_ref())
             })
             .collect();
         whys.sort();
@@ -181,25 +179,38 @@ impl<R, D: ReadRecords, K: KeepRecords> Keeping<'_, R, D, K> {
         )
     }
 
-    fn origin<'r>(&'r self, range: &'r SkipRange, record: &'r Record) -> Origin<'r> {
+    /// The headers of the record's copy.
+    fn headers(&self, range: &SkipRange, record: &Record) -> Vec<Header> {
         let finding = self
             .findings
             .iter()
             .find(|finding| finding.partition == range.partition);
-        let failure = validate(&self.watched.policy().validators, record);
-        Origin {
-            cluster_id: self.cluster_id,
-            group: self.watched.group,
-            partition: &range.partition,
+        let policy = self.watched.policy();
+        let detail = match (validate(&policy.validators, record), finding) {
+            (Some(failure), _) => format!("fails {}: {}", failure.validator, failure.problem),
+            (None, Some(finding)) => finding
+                .evidence
+                .first()
+                .map_or(String::new(), ToString::to_string),
+            (None, None) => String::new(),
+        };
+        let evidence = finding.map_or(serde_json::Value::Null, |finding| {
+            serde_json::json!(finding.evidence)
+        });
+        let origin = Origin {
+            cluster_id: self.cluster_id.clone(),
             topic_id: self.last.and_then(|l| l.topic_id(&range.partition.topic)),
-            record,
-            finding,
-            failure,
+            partition: range.partition.clone(),
+            group: self.watched.group.clone(),
+            verdict: finding.map_or(Verdict::StalledUnknown, |finding| finding.verdict),
+            detail,
+            evidence: evidence.to_string(),
             dedupe_id: self.dedupe_id(range, record),
-            run_id: &self.watched.id,
+            run_id: self.watched.id.clone(),
             quarantined_at: self.watched.began,
-            sets: &self.watched.policy().header_sets,
-        }
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        of_copy(record, &origin, &policy.header_sets)
     }
 
     async fn keep_one(
@@ -262,9 +273,8 @@ impl<R, D: ReadRecords, K: KeepRecords> Keeping<'_, R, D, K> {
                 Begun::Theirs { until } => {
                     return Ok(Err(format!("another run is keeping it, until {until}")));
                 }
-                Begun::Kept { copy, outline } => {
-                    let same =
-                        outline.is_same_record(&entry.record) && copy.partition.topic == topic;
+                Begun::Kept { copy, record: then } => {
+                    let same = then.is_same_record(&entry.record) && copy.partition.topic == topic;
                     match self.reads_back(&copy, &entry).await {
                         Ok(true) if same => return Ok(Ok(copy)),
                         // It cannot be seen now, which does not mean that it is gone.
@@ -309,7 +319,7 @@ impl<R, D: ReadRecords, K: KeepRecords> Keeping<'_, R, D, K> {
         topic: &str,
         entry: &LedgerEntry,
     ) -> Result<Copy, String> {
-        let headers = headers::headers(&self.origin(range, record));
+        let headers = self.headers(range, record);
         let copy = self
             .sources
             .keeper

@@ -31,7 +31,10 @@ pub(super) async fn tell(store: &Store, ends: Ends<'_>, run: &GuardRun) -> Resul
     };
     if !run.found_something() {
         // The next time that something is wrong is news, even if it is the same as the last.
-        if told.as_ref().is_some_and(|told| told.signature != this.signature) {
+        if told
+            .as_ref()
+            .is_some_and(|told| told.signature != this.signature)
+        {
             store
                 .note_told(&run.cluster, &run.group, &this, told.as_ref())
                 .await?;
