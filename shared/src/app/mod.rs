@@ -12,6 +12,7 @@ use crate::domain::plan::PlanId;
 use crate::error::Error;
 use crate::ports::ReadGroups;
 
+pub mod alert;
 pub mod apply;
 pub mod approval;
 pub mod checkpoint;
