@@ -205,6 +205,15 @@ impl Operator {
         Ok(self.execution(started.execution_arn))
     }
 
+    /// An execution of the recovery state machine by its name.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Execution {
+        let executions = self
+            .state_machine
+            .replacen(":stateMachine:", ":execution:", 1);
+        self.execution(format!("{executions}:{name}"))
+    }
+
     /// An execution by its ARN.
     #[must_use]
     pub fn execution(&self, arn: impl Into<String>) -> Execution {

@@ -15,9 +15,11 @@ use crate::ports::ReadGroups;
 pub mod apply;
 pub mod approval;
 pub mod checkpoint;
+pub mod guard;
 pub mod observe;
 pub mod plan;
 pub mod report;
+pub mod reread;
 pub mod sweep;
 pub mod verify;
 
