@@ -398,7 +398,7 @@ pub enum Evidence {
         /// How many.
         count: usize,
     },
-    /// Members came while the commit stood: processes that started again, or were let in again.
+    /// Members came in the place of others in the latest runs: processes that started again, or were let in again.
     Arrivals {
         /// How many.
         count: usize,
@@ -561,7 +561,7 @@ impl fmt::Display for Evidence {
                 if *count > member_ids.len() { ", …" } else { "" }
             ),
             Self::Arrivals { count } => {
-                write!(f, "{count} new members came while the commit stood")
+                write!(f, "{count} members came in the place of others lately")
             }
             Self::OthersMoved { example, count } => {
                 write!(f, "{count} other partitions moved on, such as {example}")
@@ -619,5 +619,21 @@ impl Finding {
     #[must_use]
     pub fn next_step(&self) -> &'static str {
         self.verdict.next_step()
+    }
+
+    /// The commit and the log, where both are known.
+    #[must_use]
+    pub fn position(&self) -> Option<(i64, Watermarks)> {
+        self.evidence.iter().find_map(|evidence| match evidence {
+            Evidence::Position { committed, log } => Some((*committed, *log)),
+            _ => None,
+        })
+    }
+
+    /// The commit that stands; `None` where it is not for standing that the partition is told of.
+    #[must_use]
+    pub fn stands_at(&self) -> Option<i64> {
+        let (committed, _) = self.position()?;
+        (self.verdict >= Verdict::PoisonLikely).then_some(committed)
     }
 }
