@@ -1,6 +1,8 @@
 //! The page without a table: what is shown, what is refused, what a form leads to.
 
+mod contrast;
 mod decide;
+mod picture;
 mod respond;
 mod show;
 
@@ -16,7 +18,7 @@ use super::link::LinkId;
 use super::look::Look;
 use super::token::FormKey;
 use crate::domain::approval::{Approval, ApprovalStatus};
-use crate::domain::checkpoint::CheckpointId;
+use crate::domain::checkpoint::{CheckpointId, PastCommit};
 use crate::domain::group::{GroupState, GroupType};
 use crate::domain::offset::{
     ClusterId, CommittedOffset, GroupId, TopicId, TopicPartition, Watermarks,
@@ -51,6 +53,7 @@ fn look<'a>(link: &'a LinkId, key: &'a FormKey, now: Timestamp) -> Look<'a> {
         link,
         key,
         number: 1,
+        follow: true,
         now,
     }
 }
@@ -133,6 +136,7 @@ fn case(plan: Plan) -> Case {
         recovery: None,
         result: BTreeMap::new(),
         audit: None,
+        past: Vec::new(),
     }
 }
 
@@ -181,4 +185,18 @@ fn post(id: &str, fields: &[(&str, &str)]) -> Request {
 
 fn public_url() -> Url {
     Url::parse("https://guard.example").unwrap()
+}
+
+/// What hourly checkpoints held of the partition that moves: a bad day before, and the incident's two at the end.
+fn past() -> Vec<PastCommit> {
+    let offsets = [2, 9, 9, 14, 21, 19, 22, 27, 31, 38];
+    let begins = at("2026-03-13T17:00:02Z");
+    (0..)
+        .zip(offsets)
+        .map(|(hour, offset)| PastCommit {
+            at: begins + SignedDuration::from_hours(hour),
+            offset: Some(offset),
+            disowned: hour == 4,
+        })
+        .collect()
 }
