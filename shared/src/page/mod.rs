@@ -18,7 +18,7 @@ mod view;
 mod visible;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::time::Duration;
 

@@ -5,7 +5,6 @@ use jiff::Timestamp;
 use super::case::{Case, Stage};
 use super::view::time;
 use crate::domain::approval::ApprovalStatus;
-use crate::domain::plan::Warning;
 use crate::domain::refusal::MemberSeen;
 
 /// One step of the way.
@@ -130,21 +129,5 @@ pub(super) fn to_stop(case: &Case, now: Timestamp) -> Option<&[MemberSeen]> {
     let waits = case.plan.waits_for_empty
         && matches!(case.stage(now), Stage::Approved | Stage::Admitted(_))
         && case.recovery.as_ref().is_none_or(|r| r.quiet.is_none());
-    waits.then(|| {
-        let members = case.plan.warnings.iter().find_map(|warning| match warning {
-            Warning::MustBeStopped { members, .. } => Some(members.as_slice()),
-            Warning::DisownedPassedOver { .. }
-            | Warning::WentBackwardsSince { .. }
-            | Warning::CreatesGroup
-            | Warning::Lost { .. }
-            | Warning::Skips { .. }
-            | Warning::MetadataDropped { .. }
-            | Warning::Removes { .. }
-            | Warning::TopicIdUnknown { .. }
-            | Warning::MayAlterUnknown
-            | Warning::AssignOnly
-            | Warning::Stateful { .. } => None,
-        });
-        members.unwrap_or_default()
-    })
+    waits.then(|| case.plan.members_to_stop())
 }

@@ -75,7 +75,7 @@ fn moved(topic: &str, partition: i32, from: i64, to: i64) -> PartitionMove {
 }
 
 /// The plan of the incident: one partition of three goes back from 43 to 31.
-fn plan() -> Plan {
+pub(crate) fn plan() -> Plan {
     Plan {
         id: PlanId("01KMT8R3V4Q2X7YB5N6C0D1E2F".to_owned()),
         cluster: "orders-prod".to_owned(),
@@ -118,20 +118,25 @@ fn plan() -> Plan {
     }
 }
 
+/// The request for its approval, which nobody has decided yet.
+pub(crate) fn approval(plan: &Plan) -> Approval {
+    Approval {
+        plan: plan.id.clone(),
+        digest: plan.digest(),
+        execution: "recovery-1".to_owned(),
+        created_at: plan.created_at + SignedDuration::from_secs(4),
+        approve_by: plan.approve_by,
+        status: ApprovalStatus::Pending,
+        decided_by: None,
+        decided_at: None,
+        reason: None,
+        delivered_at: None,
+    }
+}
+
 fn case(plan: Plan) -> Case {
     Case {
-        approval: Approval {
-            plan: plan.id.clone(),
-            digest: plan.digest(),
-            execution: "recovery-1".to_owned(),
-            created_at: plan.created_at + SignedDuration::from_secs(4),
-            approve_by: plan.approve_by,
-            status: ApprovalStatus::Pending,
-            decided_by: None,
-            decided_at: None,
-            reason: None,
-            delivered_at: None,
-        },
+        approval: approval(&plan),
         plan,
         recovery: None,
         result: BTreeMap::new(),
