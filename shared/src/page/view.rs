@@ -606,6 +606,7 @@ fn details(case: &Case, stage: &Stage) -> Vec<String> {
     if let (Stage::Undecided, Some(audit)) = (stage, &case.audit) {
         details.push(format!("Reported: {}, {}.", audit.code, audit.message));
     }
+    details.extend(next(stage).map(str::to_owned));
     let refusals = case.audit.as_ref().map(|audit| &audit.refusals);
     let refusals = refusals
         .filter(|refusals| !refusals.is_empty())
@@ -624,6 +625,27 @@ fn details(case: &Case, stage: &Stage) -> Vec<String> {
         details.extend(refusals.map(|refusal| format!("Refused, {}: {refusal}", refusal.code())));
     }
     details
+}
+
+/// What there is to do about a case that can no longer be decided, and about one that ended badly.
+fn next(stage: &Stage) -> Option<&'static str> {
+    match stage {
+        Stage::Superseded => Some("The newer request has a link of its own."),
+        Stage::Expired
+        | Stage::Undecided
+        | Stage::Ended(Outcome::NotApplied)
+        | Stage::EndedUnsent => Some("If it is still to be done, ask for a new plan."),
+        Stage::Ended(Outcome::PartiallyApplied | Outcome::Unknown) | Stage::EndedUnproven => {
+            Some("Keep the consumers stopped, look at each partition, and plan again.")
+        }
+        Stage::Open
+        | Stage::Rejected
+        | Stage::Approved
+        | Stage::Admitted(_)
+        | Stage::Applying
+        | Stage::Verifying
+        | Stage::Ended(Outcome::Verified | Outcome::AppliedThenMoved) => None,
+    }
 }
 
 fn lines(text: &str) -> Vec<&str> {

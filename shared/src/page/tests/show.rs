@@ -236,7 +236,7 @@ fn what_went_wrong_comes_first_in_a_big_result() {
     let page = html(&case);
     let first = page.split("data-label=\"Result\"").nth(1).unwrap();
     assert!(
-        first.starts_with(" class=\"wide bad\">unknown: 17<"),
+        first.starts_with(" class=\"wide free bad\">unknown: 17<"),
         "{first}"
     );
 }
