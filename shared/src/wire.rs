@@ -12,6 +12,8 @@ use crate::domain::plan::PlanId;
 use crate::domain::refusal::Refusal;
 use crate::domain::request::{Allowances, ResetSpec, RewindRequest, Selection};
 
+pub mod guard;
+
 /// The event of the `checkpoint` function.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -103,6 +105,8 @@ pub struct ReportState {
     pub verify_error: Option<StepError>,
     /// Set in an execution that ends another one's recovery.
     pub reconcile: Option<Reconcile>,
+    /// Set in an execution that only tells what the guard found.
+    pub alert: Option<guard::AlertRef>,
 }
 
 impl ReportState {

@@ -148,6 +148,7 @@ async fn open_door<R: ReadGroups>(
             config_hash: &config_hash,
             seen: &seen,
             pre_image: pre_image.as_ref(),
+            rereads: &BTreeMap::new(),
         },
     ))
 }
