@@ -414,7 +414,10 @@ impl Plan {
             | Warning::TopicIdUnknown { .. }
             | Warning::MayAlterUnknown
             | Warning::AssignOnly
-            | Warning::Stateful { .. } => None,
+            | Warning::Stateful { .. }
+            | Warning::RecordsLost { .. }
+            | Warning::GoodRecordsSkipped { .. }
+            | Warning::TwoSamples => None,
         });
         members.unwrap_or_default()
     }

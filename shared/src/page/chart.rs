@@ -85,7 +85,11 @@ pub(super) fn chart(plan: &Plan, past: &[PastCommit]) -> Option<Chart> {
     let source = match plan.source {
         Source::Checkpoint { ended_at, .. } => Some(ended_at),
         Source::Timestamp { at } => Some(at),
-        Source::Offsets | Source::Shift { .. } | Source::Earliest | Source::Undo { .. } => None,
+        Source::Offsets
+        | Source::Shift { .. }
+        | Source::Earliest
+        | Source::Undo { .. }
+        | Source::Skip => None,
     };
     // A source in the time to come would stand outside.
     let source = source.filter(|at| *at <= plan.created_at);

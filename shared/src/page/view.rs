@@ -10,6 +10,7 @@ use super::case::{Case, Stage};
 use super::chart::{Chart, chart};
 use super::progress::{Step, progress, to_stop};
 use crate::domain::approval::{Approval, Decision};
+use crate::domain::guard::quarantine::{Kept, SkippedRecord};
 use crate::domain::offset::CommittedOffset;
 use crate::domain::plan::{PartitionMove, Plan, Source, Warning};
 use crate::domain::planner::seconds;
@@ -27,6 +28,9 @@ const OPEN_WARNINGS: usize = 10;
 
 /// How many members a list names.
 const MEMBERS: usize = 20;
+
+/// How much of a record's hash tells it from others to the eye.
+const HASH_SHOWN: usize = 12;
 
 /// After how many seconds a page that follows a recovery loads itself again.
 const RELOAD_SECONDS: u32 = 5;
@@ -126,6 +130,7 @@ pub(super) fn plan(case: &Case, shown: Shown, now: Timestamp) -> Result<String, 
         page,
         pages,
         per_page: ROWS,
+        skipped: skipped(plan),
         left_alone,
         left_alone_in_all,
         progress: progress(case, now),
@@ -194,6 +199,7 @@ struct PlanPage<'a> {
     page: usize,
     pages: usize,
     per_page: usize,
+    skipped: Vec<SkippedRow>,
     left_alone: Vec<LeftLine<'a>>,
     left_alone_in_all: usize,
     progress: Vec<Step>,
@@ -241,6 +247,17 @@ struct Row {
     log_end: i64,
     result: String,
     result_tone: &'static str,
+}
+
+struct SkippedRow {
+    record: String,
+    fails: String,
+    kept: String,
+    is_kept: bool,
+    key: String,
+    value: String,
+    written: String,
+    hash: String,
 }
 
 struct LeftLine<'a> {
@@ -349,6 +366,33 @@ fn topics(plan: &Plan) -> (Vec<Topic<'_>>, usize) {
     (topics, in_all)
 }
 
+/// The records that are passed over, as much as may be shown of them.
+fn skipped(plan: &Plan) -> Vec<SkippedRow> {
+    let bytes = |bytes: Option<usize>| bytes.map_or("none".to_owned(), |n| count(n, "byte"));
+    let row = |skipped: &SkippedRecord| {
+        let record = &skipped.record;
+        let hash = &record.fingerprint.0;
+        SkippedRow {
+            record: format!("{}@{}", skipped.partition, record.offset),
+            fails: skipped.failure.as_ref().map_or_else(
+                || "no validator fails".to_owned(),
+                |failure| format!("{}: {}", failure.validator, failure.problem),
+            ),
+            kept: match &skipped.kept {
+                Kept::In(copy) => copy.to_string(),
+                Kept::No => "NOT KEPT".to_owned(),
+                Kept::NotYet => "not yet: a dry run".to_owned(),
+            },
+            is_kept: matches!(skipped.kept, Kept::In(_)),
+            key: bytes(record.key_bytes),
+            value: bytes(record.value_bytes),
+            written: record.timestamp().map_or("unknown".to_owned(), time),
+            hash: hash.get(..HASH_SHOWN).unwrap_or(hash).to_owned(),
+        }
+    };
+    plan.skips.iter().take(ROWS).map(row).collect()
+}
+
 /// What is left alone, a line a topic and reason, and how many lines there are.
 fn left_alone(plan: &Plan) -> (Vec<LeftLine<'_>>, usize) {
     let mut lines = BTreeMap::<_, Vec<i32>>::new();
@@ -447,6 +491,8 @@ fn members(members: &[MemberSeen]) -> Vec<String> {
 fn heading(plan: &Plan) -> &'static str {
     if plan.creates_group() {
         "Bring back group"
+    } else if plan.source == Source::Skip {
+        "Skip records of group"
     } else if plan.skipped() == 0 {
         "Rewind group"
     } else {
@@ -489,9 +535,11 @@ fn source(plan: &Plan) -> String {
     match &plan.source {
         Source::Checkpoint { id, ended_at } => format!("checkpoint {id} of {}", time(*ended_at)),
         Source::Timestamp { at } => format!("the first records at or after {}", time(*at)),
-        Source::Offsets | Source::Shift { .. } | Source::Earliest | Source::Undo { .. } => {
-            plan.source.to_string()
-        }
+        Source::Offsets
+        | Source::Shift { .. }
+        | Source::Earliest
+        | Source::Undo { .. }
+        | Source::Skip => plan.source.to_string(),
     }
 }
 

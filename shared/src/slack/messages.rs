@@ -6,6 +6,7 @@ use url::Url;
 
 use crate::domain::approval::Approval;
 use crate::domain::audit::{Audit, AuditPartition, AuditStatus};
+use crate::domain::guard::quarantine::Kept;
 use crate::domain::offset::CommittedOffset;
 use crate::domain::plan::{Plan, partitions};
 use crate::domain::recovery::{Outcome, PartitionOutcome};
@@ -173,10 +174,23 @@ pub fn approval(plan: &Plan, approval: &Approval, link: &str) -> Value {
             offset(&m.to)
         )
     });
+    let skips = first(&plan.skips, |skipped| {
+        let kept = match &skipped.kept {
+            Kept::In(copy) => format!("kept at {}", escape(&copy.to_string())),
+            Kept::No => "NOT KEPT".to_owned(),
+            Kept::NotYet => "not kept yet".to_owned(),
+        };
+        format!(
+            "• never read: {}@{}, {kept}",
+            escape(&skipped.partition.to_string()),
+            skipped.record.offset
+        )
+    });
     Message::titled(title)
         .section(&lines)
         .section(&warnings)
         .section(&moves)
+        .section(&skips)
         .small(&format!("Plan {}, digest {}", plan.id, approval.digest))
         .json()
 }
@@ -328,7 +342,7 @@ mod tests {
     use crate::domain::offset::TopicPartition;
     use crate::domain::plan::Warning;
     use crate::domain::refusal::{MemberSeen, Refusal};
-    use crate::page::tests::{approval as pending, plan};
+    use crate::page::tests::{approval as pending, plan, skip};
 
     #[test]
     fn nothing_that_strangers_write_is_more_than_text() {
@@ -463,6 +477,13 @@ mod tests {
     fn an_approver_reads_what_moves_whom_to_stop_and_until_when_to_decide() {
         let plan = plan();
         insta::assert_snapshot!(told(&approval(&plan, &pending(&plan), LINK)));
+
+        let skip = skip();
+        let told = told(&approval(&skip, &pending(&skip), LINK));
+        assert!(
+            told.contains("• never read: shipments-1@43, kept at quarantine-0@7\n• never read: shipments-1@44, NOT KEPT"),
+            "{told}"
+        );
     }
 
     #[test]

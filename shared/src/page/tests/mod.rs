@@ -20,6 +20,10 @@ use super::token::FormKey;
 use crate::domain::approval::{Approval, ApprovalStatus};
 use crate::domain::checkpoint::{CheckpointId, PastCommit};
 use crate::domain::group::{GroupState, GroupType};
+use crate::domain::guard::policy::Validator;
+use crate::domain::guard::probe::Failure;
+use crate::domain::guard::quarantine::{Copy, DedupeId, Kept, SkippedRecord};
+use crate::domain::guard::record::{Fingerprint, Outline, TimestampType};
 use crate::domain::offset::{
     ClusterId, CommittedOffset, GroupId, TopicId, TopicPartition, Watermarks,
 };
@@ -117,6 +121,51 @@ pub(crate) fn plan() -> Plan {
         requested_by: "mara@example.com".to_owned(),
         reason: "Release 4.2 marked 12 shipments as sent that never left.\nReplay them.".to_owned(),
     }
+}
+
+/// A guard's plan: two records are passed over, of which one is kept.
+pub(crate) fn skip() -> Plan {
+    let mut plan = plan();
+    plan.source = Source::Skip;
+    plan.requested_by = "guard".to_owned();
+    plan.reason =
+        "POISON_LIKELY: the record at 43 is no JSON, and nothing was read for 12 min".to_owned();
+    plan.disowns = None;
+    plan.left_alone.clear();
+    plan.moves = vec![moved("shipments", 1, 43, 45)];
+    let record = |offset, failure: Option<&str>, kept| {
+        let partition = TopicPartition::new("shipments", 1);
+        SkippedRecord {
+            dedupe_id: DedupeId::of(&plan.cluster_id, &plan.group, None, &partition, offset),
+            partition,
+            record: Outline {
+                offset,
+                leader_epoch: Some(0),
+                timestamp_ms: 1_773_453_600_000,
+                timestamp_type: TimestampType::CreateTime,
+                key_bytes: None,
+                value_bytes: Some(1_432),
+                headers: 2,
+                fingerprint: Fingerprint("9f86d081884c7d659a2feaa0c55ad015".repeat(2)),
+            },
+            failure: failure.map(|problem| Failure {
+                offset,
+                validator: Validator::Json,
+                problem: problem.to_owned(),
+            }),
+            kept,
+        }
+    };
+    let copy = Copy {
+        partition: TopicPartition::new("quarantine", 0),
+        offset: 7,
+    };
+    plan.skips = vec![
+        record(43, Some("it ends in the middle of a value"), Kept::In(copy)),
+        record(44, None, Kept::No),
+    ];
+    plan.warnings.push(Warning::RecordsLost { records: 1 });
+    plan
 }
 
 /// The request for its approval, which nobody has decided yet.

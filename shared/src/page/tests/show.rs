@@ -56,6 +56,18 @@ fn a_plan_that_was_applied_and_verified() {
     snapshot("verified", &html(&case));
 }
 
+#[test]
+fn a_plan_that_passes_over_records() {
+    let page = html(&case(skip()));
+    snapshot("skip", &page);
+    // A record is known by its outline alone, and many are told of by the CSV.
+    let mut many = skip();
+    many.skips = vec![many.skips[0].clone(); 60];
+    let page = html(&case(many));
+    assert_eq!(page.matches("data-label=\"SHA-256\"").count(), 50);
+    assert!(page.contains("50 of 60, the rest is in the CSV"));
+}
+
 fn audit(code: &str, outcome: Option<Outcome>, refusals: Vec<Refusal>) -> Audit {
     let case = pending();
     Audit {
