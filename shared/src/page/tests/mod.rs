@@ -242,10 +242,11 @@ fn public_url() -> Url {
     Url::parse("https://guard.example").unwrap()
 }
 
-/// What hourly checkpoints held of the partition that moves: a bad day before, and the incident's two at the end.
+/// What hourly checkpoints held of the partition that moves. One lies in a time that an earlier rewind undid; the last
+/// is the plan's source.
 fn past() -> Vec<PastCommit> {
-    let offsets = [2, 9, 9, 14, 21, 19, 22, 27, 31, 38];
-    let begins = at("2026-03-13T17:00:02Z");
+    let offsets = [2, 9, 9, 14, 21, 19, 22, 27, 28, 31];
+    let begins = at("2026-03-13T16:00:02Z");
     (0..)
         .zip(offsets)
         .map(|(hour, offset)| PastCommit {

@@ -15,7 +15,7 @@ fn it_shows_the_way_here_the_source_and_the_way_back() {
     let picture = chart(&plan(), &past()).unwrap();
     assert_eq!(
         texts(&picture),
-        ["17:00", "source 01:00", "current 43", "target 31"]
+        ["16:00", "source 01:00", "current 43", "target 31"]
     );
     let (current, target) = (picture.current.unwrap(), picture.target.unwrap());
     let source = picture.source.unwrap();
@@ -34,7 +34,7 @@ fn it_shows_the_way_here_the_source_and_the_way_back() {
     );
     assert_eq!(
         picture.description,
-        "10 checkpoints, from 2026-03-13 17:00:02 UTC with 2 to 2026-03-14 02:00:02 UTC with 38. \
+        "10 checkpoints, from 2026-03-13 16:00:02 UTC with 2 to 2026-03-14 01:00:02 UTC with 31. \
          Taken in a time that a rewind undid: 1. The source is of 2026-03-14 01:00:02 UTC. \
          The plan of 2026-03-14 02:00:00 UTC moves it from 43 to 31."
     );

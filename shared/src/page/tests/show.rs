@@ -443,6 +443,9 @@ fn whom_an_approved_plan_waits_for_is_named_until_the_group_is_empty() {
         said.contains("<span class=\"unseen\">now: </span><span class=\"what\">The consumers stop")
     );
 
+    case.past = past();
+    snapshot("waiting", &html(&case));
+
     case.recovery.as_mut().unwrap().quiet = Some(Quiet {
         since: at("2026-03-14T02:17:00Z"),
         commits: String::new(),
