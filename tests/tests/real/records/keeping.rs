@@ -59,8 +59,11 @@ async fn a_copy_is_byte_for_byte_what_it_is_a_copy_of(place: Place) -> Outcome {
         header(b"trace", Some(b"1")),
         header(b"", None),
     ];
-    let shapes: [(Option<&[u8]>, Option<&[u8]>); 4] = [
-        (Some(b"\xffkey"), Some(b"\x00\xffvalue")),
+    let shapes = [
+        (
+            Some(b"\xffkey".as_slice()),
+            Some(b"\x00\xffvalue".as_slice()),
+        ),
         (Some(b""), Some(b"")),
         (None, None),
         (Some(b"key"), None),
