@@ -11,6 +11,7 @@ mod events;
 mod history;
 mod incident;
 mod processes;
+mod records;
 mod refusals;
 mod scale;
 mod secrecy;
