@@ -5,7 +5,7 @@
 //! - [`ports`]: what the use cases need of Kafka; [`kafka`] is the adapter.
 //! - [`store`], [`executions`], [`secrets`], [`slack`]: adapters to AWS and to Slack.
 //! - [`rest_proxy`]: a second, read-only source of what a group is.
-//! - [`page`]: the approval page.
+//! - [`page`]: the approval page; [`metrics`]: what CloudWatch reads in the log.
 //! - [`wire`]: what crosses the border; [`config`], [`connect`] and [`mod@env`]: what a process is given.
 //! - [`error`]: the world failed.
 
@@ -17,6 +17,7 @@ pub mod env;
 pub mod error;
 pub mod executions;
 pub mod kafka;
+pub mod metrics;
 pub mod page;
 pub mod ports;
 pub mod rest_proxy;

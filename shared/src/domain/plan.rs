@@ -393,10 +393,39 @@ impl Plan {
         self.moves.iter().any(|m| m.skipped() == 0)
     }
 
+    /// A record that it passes over and of which no copy was made yet: such a plan shows what would be done, no more.
+    #[must_use]
+    pub fn unkept(&self) -> Option<&SkippedRecord> {
+        self.skips.iter().find(|s| s.kept == Kept::NotYet)
+    }
+
     /// Whether applying creates the group: no partition has a commit, and it is gone.
     #[must_use]
     pub fn creates_group(&self) -> bool {
         self.warnings.contains(&Warning::CreatesGroup)
+    }
+
+    /// The members that must stop after the approval, as they were seen while planning.
+    #[must_use]
+    pub fn members_to_stop(&self) -> &[super::refusal::MemberSeen] {
+        let members = self.warnings.iter().find_map(|warning| match warning {
+            Warning::MustBeStopped { members, .. } => Some(members.as_slice()),
+            Warning::DisownedPassedOver { .. }
+            | Warning::WentBackwardsSince { .. }
+            | Warning::CreatesGroup
+            | Warning::Lost { .. }
+            | Warning::Skips { .. }
+            | Warning::MetadataDropped { .. }
+            | Warning::Removes { .. }
+            | Warning::TopicIdUnknown { .. }
+            | Warning::MayAlterUnknown
+            | Warning::AssignOnly
+            | Warning::Stateful { .. }
+            | Warning::RecordsLost { .. }
+            | Warning::GoodRecordsSkipped { .. }
+            | Warning::TwoSamples => None,
+        });
+        members.unwrap_or_default()
     }
 
     /// Whether `seen` shows the group as still as applying needs it: inactive or, where it is to be brought back, gone.
