@@ -16,4 +16,5 @@ mod refusals;
 mod scale;
 mod secrecy;
 mod secrets;
+mod supersede;
 mod telling;
