@@ -1,6 +1,7 @@
 //! Everything that needs real parts: Apache Kafka itself, the real state machine, a real browser.
 
 mod aborts;
+mod alerts;
 mod apply_faults;
 mod approval;
 mod asked;
@@ -16,4 +17,5 @@ mod refusals;
 mod scale;
 mod secrecy;
 mod secrets;
+mod supersede;
 mod telling;
