@@ -7,6 +7,7 @@ use url::Url;
 
 use crate::metrics::{self, Metric};
 
+pub mod guard;
 pub mod messages;
 
 /// How often one message is tried within an invocation.

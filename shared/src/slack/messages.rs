@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use url::Url;
 
 use crate::domain::approval::Approval;
 use crate::domain::audit::{Audit, AuditPartition, AuditStatus};
@@ -13,11 +12,9 @@ use crate::domain::recovery::{Outcome, PartitionOutcome};
 use crate::page::visible;
 
 /// How many moves, warnings or reasons a message names.
-const SHOWN: usize = 10;
+pub(super) const SHOWN: usize = 10;
 /// How long one text of strangers may get, escaped; two of them fit a section.
 const LONGEST_TEXT: usize = 1_400;
-/// The same of a few words in a title, beside two texts of strangers.
-const LONGEST_WORDS: usize = 80;
 /// How long a section's text may be (Slack's reference of the section block); a message with a longer one is refused.
 const LONGEST_SECTION: usize = 3_000;
 
@@ -28,11 +25,7 @@ fn length(text: &str) -> usize {
 
 /// A text of strangers: in one line, with what is hidden made visible, without Slack's control characters (as its
 /// documentation of formatting text asks for), and cut where it is too long to be read.
-fn escape(text: &str) -> String {
-    escape_to(LONGEST_TEXT, text)
-}
-
-fn escape_to(longest: usize, text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::new();
     let mut length = 0;
     let line = text.replace("\r\n", " ").replace(['\r', '\n'], " ");
@@ -44,7 +37,7 @@ fn escape_to(longest: usize, text: &str) -> String {
             c => c.to_string(),
         };
         length += self::length(&part);
-        if length >= longest {
+        if length >= LONGEST_TEXT {
             escaped.push('…');
             break;
         }
@@ -54,14 +47,14 @@ fn escape_to(longest: usize, text: &str) -> String {
 }
 
 /// A message: its title, which is what a phone shows of it, and blocks.
-struct Message {
+pub(super) struct Message {
     title: String,
     blocks: Vec<Value>,
 }
 
 impl Message {
     /// `title` is escaped where it must be.
-    fn titled(title: String) -> Self {
+    pub(super) fn titled(title: String) -> Self {
         let message = Self {
             blocks: Vec::new(),
             title,
@@ -71,7 +64,7 @@ impl Message {
     }
 
     /// Adds lines, in as many sections as they need.
-    fn section(mut self, lines: &[String]) -> Self {
+    pub(super) fn section(mut self, lines: &[String]) -> Self {
         let mut sections: Vec<String> = Vec::new();
         for line in lines {
             match sections.last_mut() {
@@ -90,13 +83,13 @@ impl Message {
     }
 
     /// Adds a line in small print.
-    fn small(mut self, line: &str) -> Self {
+    pub(super) fn small(mut self, line: &str) -> Self {
         let block = json!({ "type": "context", "elements": [mrkdwn(line)] });
         self.blocks.push(block);
         self
     }
 
-    fn json(self) -> Value {
+    pub(super) fn json(self) -> Value {
         json!({
             "text": self.title,
             "unfurl_links": false,
@@ -112,7 +105,7 @@ fn mrkdwn(text: &str) -> Value {
 }
 
 /// The lines of the first few of `all`, and how many more there are.
-fn first<T>(all: &[T], line: impl FnMut(&T) -> String) -> Vec<String> {
+pub(super) fn first<T>(all: &[T], line: impl FnMut(&T) -> String) -> Vec<String> {
     let mut lines: Vec<_> = all.iter().take(SHOWN).map(line).collect();
     if all.len() > SHOWN {
         lines.push(format!("… and {} more", all.len() - SHOWN));
@@ -250,92 +243,6 @@ pub fn result(audit: &Audit) -> Value {
         .json()
 }
 
-/// What a guard has to tell of one group.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Alert {
-    /// What it is about, in a few words.
-    pub title: String,
-    /// The group.
-    pub group: String,
-    /// The cluster's name in the configuration.
-    pub cluster: String,
-    /// The overall status: `CRITICAL`, `WARNING`, `HEALTHY` or `UNKNOWN`.
-    pub status: String,
-    /// What was found, the worst first.
-    pub findings: Vec<Finding>,
-    /// What is proposed, in a sentence; `None` where nothing is.
-    pub proposal: Option<String>,
-    /// Whether nothing will come of the proposal but this message.
-    pub dry_run: bool,
-    /// Where there is more to read, or to decide.
-    pub link: Option<Url>,
-}
-
-/// What was found of one partition.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// The partition.
-    pub partition: String,
-    /// Why it is where it is.
-    pub verdict: String,
-    /// What was seen.
-    pub evidence: String,
-    /// What whoever is on call does next.
-    pub next_step: String,
-}
-
-/// A group needs attention.
-#[must_use]
-pub fn alert(alert: &Alert) -> Value {
-    let mark = match alert.status.as_str() {
-        "CRITICAL" => "🚨",
-        "WARNING" => "⚠",
-        "HEALTHY" => "✔",
-        // UNKNOWN, and whatever else a guard may say: not to be taken for well.
-        _ => "❔",
-    };
-    let title = format!(
-        "{mark} {} {}: group {} on {}",
-        escape_to(LONGEST_WORDS, &alert.status),
-        escape_to(LONGEST_WORDS, &alert.title),
-        escape(&alert.group),
-        escape(&alert.cluster)
-    );
-    let findings = first(&alert.findings, |finding| {
-        [
-            format!(
-                "• {}: {}",
-                escape(&finding.partition),
-                escape(&finding.verdict)
-            ),
-            escape(&finding.evidence),
-            format!("→ {}", escape(&finding.next_step)),
-        ]
-        .join("\n")
-    });
-    let findings: Vec<_> = findings
-        .iter()
-        .flat_map(|f| f.lines())
-        .map(str::to_owned)
-        .collect();
-    let mut ends = Vec::new();
-    if let Some(proposal) = &alert.proposal {
-        ends.push(format!("Proposed: {}", escape(proposal)));
-    }
-    if alert.dry_run {
-        ends.push("Dry run: nothing was changed, and nothing will be.".to_owned());
-    }
-    if let Some(link) = &alert.link {
-        // A bar would end the address for Slack.
-        let link = link.as_str().replace('|', "%7C");
-        ends.push(format!("<{link}|read more>"));
-    }
-    Message::titled(title)
-        .section(&findings)
-        .section(&ends)
-        .json()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -455,24 +362,6 @@ mod tests {
         }
     }
 
-    fn stuck() -> Alert {
-        Alert {
-            title: "stuck at one record".to_owned(),
-            group: "shipment-sync".to_owned(),
-            cluster: "production".to_owned(),
-            status: "CRITICAL".to_owned(),
-            findings: vec![Finding {
-                partition: "shipments-1".to_owned(),
-                verdict: "POISON_LIKELY".to_owned(),
-                evidence: "committed at 43 for 12 min; the record there is no JSON".to_owned(),
-                next_step: "read the plan and decide".to_owned(),
-            }],
-            proposal: Some("skip shipments-1@43, once its copy is confirmed".to_owned()),
-            dry_run: true,
-            link: Some(Url::parse("https://guard.example/a|b").unwrap()),
-        }
-    }
-
     #[test]
     fn an_approver_reads_what_moves_whom_to_stop_and_until_when_to_decide() {
         let plan = plan();
@@ -495,23 +384,6 @@ mod tests {
         let refused = result(&audit("REFUSED", None));
         assert!(refused["text"].as_str().unwrap().starts_with('✖'));
         assert!(!told(&refused).contains("Keep the consumers stopped"));
-    }
-
-    #[test]
-    fn a_guard_says_what_it_found_what_it_proposes_and_that_it_does_nothing_yet() {
-        insta::assert_snapshot!(told(&alert(&stuck())));
-        let unheard = Alert {
-            status: "something new".to_owned(),
-            findings: Vec::new(),
-            proposal: None,
-            dry_run: false,
-            link: None,
-            ..stuck()
-        };
-        assert_eq!(
-            told(&alert(&unheard)),
-            "*❔ something new stuck at one record: group shipment-sync on production*"
-        );
     }
 
     #[test]
@@ -546,26 +418,9 @@ mod tests {
         audit.partitions[1].outcome = Some(PartitionOutcome::Unknown { seen: evil.clone() });
         audit.partitions[1].partition.topic = evil.clone();
         audit.partitions = vec![audit.partitions[1].clone(); 40];
-        let finding = Finding {
-            partition: evil.clone(),
-            verdict: evil.clone(),
-            evidence: evil.clone(),
-            next_step: evil.clone(),
-        };
-        let alerted = Alert {
-            title: evil.clone(),
-            group: evil.clone(),
-            cluster: evil.clone(),
-            status: evil.clone(),
-            findings: vec![finding; 40],
-            proposal: Some(evil.clone()),
-            dry_run: true,
-            link: stuck().link,
-        };
         for (message, own) in [
             (approval(&plan, &pending(&plan), LINK), 1),
             (result(&audit), 0),
-            (alert(&alerted), 1),
         ] {
             let text = told(&message);
             assert_eq!(text.matches('<').count(), own, "only the page's own link");
