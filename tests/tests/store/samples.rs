@@ -25,7 +25,7 @@ fn look(run: Timestamp, after: i64) -> Sample {
     };
     Sample {
         run,
-        at: run + jiff::SignedDuration::from_secs(after),
+        at: run + SignedDuration::from_secs(after),
         state: GroupState::Stable,
         group_type: GroupType::Consumer,
         is_simple: false,
@@ -54,7 +54,14 @@ async fn ring(store: &Store, now: Timestamp) -> Ring {
 async fn put(store: &Store, seq: u64, looks: &[Sample]) -> bool {
     let now = looks.last().map_or(at(0), |look| look.at);
     let put = store
-        .put_samples(&cluster(), &group(), seq, looks, SignedDuration::from_secs(60), now)
+        .put_samples(
+            &cluster(),
+            &group(),
+            seq,
+            looks,
+            SignedDuration::from_secs(60),
+            now,
+        )
         .await;
     put.unwrap()
 }

@@ -19,6 +19,7 @@ use crate::domain::offset::{ClusterId, GroupId, TopicPartition};
 use crate::error::{Error, chain};
 use crate::metrics;
 use crate::ports::{KeepRecords, ReadGroups, ReadRecords};
+use crate::rest_proxy::compare;
 use crate::store::Store;
 
 /// How many findings a run keeps and tells; the counts are of all.
@@ -74,7 +75,6 @@ impl Watched<'_> {
         asked: Option<&Asked<'_>>,
         ends: Ends<'_>,
     ) -> Result<(GuardRun, Vec<Finding>), Error> {
-        let unknown = |why| Ok((self.unknown(Some(cluster_id), why), Vec::new()));
         if let Some(pinned) = &self.resolved.cluster.cluster_id
             && pinned != cluster_id
         {
@@ -82,7 +82,7 @@ impl Watched<'_> {
                 "the brokers belong to cluster {}, configured is {}",
                 cluster_id.0, pinned.0
             );
-            return unknown(why);
+            return Ok((self.unknown(Some(cluster_id), why), Vec::new()));
         }
         let ring = self
             .store
@@ -98,7 +98,9 @@ impl Watched<'_> {
             moved_at: self.store.last_recovery_end(cluster_id, self.group).await?,
         };
         if let Err(why) = looks.take(&mut samples).await {
-            return unknown(why);
+            let mut run = self.unknown(Some(cluster_id), why);
+            run.second_source = sources.only_opinion(Some(cluster_id), self.group).await;
+            return Ok((run, Vec::new()));
         }
         let (assessment, probes) = self.judge(&samples, &sources.records).await;
         let now = Timestamp::now();
@@ -115,6 +117,13 @@ impl Watched<'_> {
             )
             .await?;
         let mut run = self.found(cluster_id, &samples, looks.len(), &assessment);
+        run.second_source = match (
+            samples.last(),
+            sources.second_opinion(cluster_id, self.group).await,
+        ) {
+            (Some(last), Some(opinion)) => compare(&opinion, last),
+            (_, _) => SecondSource::NotConfigured,
+        };
         if !first {
             // Two runs at once would keep and propose everything twice: the other one does it.
             tracing::info!(group = self.group.0, "another run was faster");

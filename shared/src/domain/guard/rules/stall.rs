@@ -150,11 +150,23 @@ fn inferred(
     here.tried_again(case, &handovers)
         && !moved.is_empty()
         && here.is_not_its_host(&moved)
-        && here.is_singled_out(standing)
+        && (here.is_singled_out(standing) || is_odd_one_out(case, here, standing))
         && somebodys
         && !nobodys
         && !unread
         && !members.rebalance_loop()
+}
+
+/// Whether the record here is of another kind than those before it, and no other stalled partition's is: whoever dies of a
+/// record takes down all that it has not read by then, so those that stand with it are no reason against it.
+fn is_odd_one_out(case: &Case<'_>, here: &Standing<'_>, standing: &[Standing<'_>]) -> bool {
+    let probe = |standing: &Standing<'_>| case.probe(standing.partition, standing.committed);
+    let odd = |probe: &Probe| probe.unlike.is_some();
+    probe(here).is_some_and(odd)
+        && standing
+            .iter()
+            .filter(|other| other.partition != here.partition && other.stalled)
+            .all(|other| probe(other).is_some_and(|probe| !odd(probe)))
 }
 
 /// Partitions that moved on from one look to the next while somebody was there to move them. What was before the latest
@@ -238,10 +250,7 @@ fn two_samples(case: &Case<'_>, here: &Standing<'_>) -> bool {
         .is_some_and(|(_, before)| here.sample.log.high > before.log.high);
     let lag = here.sample.log.lag(here.committed);
     let unread = case.not_probed(here.partition, here.committed).is_some();
-    case.policy.two_sample_rule()
-        && grew
-        && lag >= case.policy.deadlock_lag_threshold
-        && !unread
+    case.policy.two_sample_rule() && grew && lag >= case.policy.deadlock_lag_threshold && !unread
 }
 
 /// What speaks for a verdict, the most telling first.
@@ -335,6 +344,16 @@ fn of_probe(case: &Case<'_>, here: &Standing<'_>, facts: &Facts<'_>) -> Vec<Evid
         }),
         Some(First::None { until }) => evidence.push(Evidence::NothingVisible { until: *until }),
         None => evidence.push(isolation_matters(probe)),
+    }
+    if let Some(unlike) = &probe.unlike
+        && facts.pinned.is_none()
+    {
+        evidence.push(Evidence::UnlikeThoseBefore {
+            offset: unlike.failure.offset,
+            validator: unlike.failure.validator,
+            problem: unlike.failure.problem.clone(),
+            passing: unlike.passing,
+        });
     }
     match probe.validation.first_failure() {
         Some(failure) if facts.pinned.is_none() => evidence.push(Evidence::ValidatorFailed {
