@@ -9,7 +9,7 @@ use super::probe::probe_all;
 use super::propose::Proposing;
 use super::{Asked, Ends, Sources};
 use crate::config::ResolvedGroup;
-use crate::domain::guard::policy::GuardPolicy;
+use crate::domain::guard::policy::{GuardPolicy, RemediationAction};
 use crate::domain::guard::probe::Probed;
 use crate::domain::guard::rules::{Assessment, judge, reads_uncommitted};
 use crate::domain::guard::run::{Deed, GuardRun, SecondSource};
@@ -102,7 +102,7 @@ impl Watched<'_> {
             run.second_source = sources.only_opinion(Some(cluster_id), self.group).await;
             return Ok((run, Vec::new()));
         }
-        let (assessment, probes) = self.judge(&samples, &sources.records).await;
+        let (assessment, probes) = self.judge(&samples, &sources.records, asked).await;
         let now = Timestamp::now();
         let looks = samples.get(before..).unwrap_or_default();
         let first = self
@@ -164,24 +164,31 @@ impl Watched<'_> {
         metrics::guard::emit(run, findings, newest);
     }
 
-    /// Judges, reads what the rules want to know more of, and judges again.
+    /// Judges, reads what the rules want to know more of, and judges again. What a person asks to be passed over is read
+    /// whatever the rules say, and before all else.
     async fn judge<D: ReadRecords>(
         &self,
         samples: &[Sample],
         records: &D,
+        asked: Option<&Asked<'_>>,
     ) -> (Assessment, BTreeMap<TopicPartition, Probed>) {
         let policy = self.policy();
         let none = BTreeMap::new();
         let first = judge(samples, &none, policy, Timestamp::now());
-        if first.wants_probe.is_empty() {
-            return (first, none);
-        }
+        let skip = asked
+            .map(|asked| &asked.ask)
+            .filter(|ask| ask.action == RemediationAction::SkipPoisonRecord)
+            .map(|ask| &ask.partition);
+        let stalled = first.wants_probe.iter().filter(|p| Some(*p) != skip);
         let last = samples.last();
-        let wanted: Vec<_> = first
-            .wants_probe
-            .iter()
+        let wanted: Vec<_> = skip
+            .into_iter()
+            .chain(stalled)
             .filter_map(|p| Some((p.clone(), last?.of_partition(p)?.clone())))
             .collect();
+        if wanted.is_empty() {
+            return (first, none);
+        }
         let uncommitted = reads_uncommitted(samples, policy);
         let probes = probe_all(records, &wanted, policy, uncommitted).await;
         (judge(samples, &probes, policy, Timestamp::now()), probes)
