@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use crate::domain::approval::AlterRequest;
 use crate::domain::group::GroupObservation;
+pub use crate::domain::guard::keeping::KeepingTopic;
 use crate::domain::guard::quarantine::Copy;
 use crate::domain::guard::record::{Header, Record};
 use crate::domain::offset::{ClusterId, CommittedOffset, Fault, GroupId, TopicPartition};
@@ -98,21 +99,6 @@ pub trait ReadRecords: Sync {
         view: View,
         limits: ReadLimits,
     ) -> impl Future<Output = Result<RecordsRead, Fault>> + Send;
-}
-
-/// What a topic is that may keep records.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeepingTopic {
-    /// How many partitions it has.
-    pub partitions: i32,
-    /// `cleanup.policy`.
-    pub cleanup_policy: String,
-    /// `max.message.bytes`.
-    pub max_message_bytes: u64,
-    /// `min.insync.replicas`.
-    pub min_insync_replicas: u32,
-    /// `retention.ms`; `None` for no limit.
-    pub retention_ms: Option<u64>,
 }
 
 /// Writes records into a topic that keeps them.

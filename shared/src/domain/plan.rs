@@ -393,6 +393,12 @@ impl Plan {
         self.moves.iter().any(|m| m.skipped() == 0)
     }
 
+    /// A record that it passes over and of which no copy was made yet: such a plan shows what would be done, no more.
+    #[must_use]
+    pub fn unkept(&self) -> Option<&SkippedRecord> {
+        self.skips.iter().find(|s| s.kept == Kept::NotYet)
+    }
+
     /// Whether applying creates the group: no partition has a commit, and it is gone.
     #[must_use]
     pub fn creates_group(&self) -> bool {

@@ -1,4 +1,4 @@
-//! One DynamoDB table: checkpoints, plans, approvals, recoveries, audit records and the switch.
+//! One DynamoDB table: checkpoints, plans, approvals, recoveries, audit records, what the guard remembers, and the switch.
 //!
 //! Every read that decides is strongly consistent, and every write that decides is conditional.
 
@@ -9,11 +9,15 @@ mod checkpoints;
 mod columns;
 mod control;
 mod error;
+mod guard_runs;
 mod item;
 mod keys;
+mod looks;
 mod pack;
 mod plans;
+mod quarantine;
 mod recoveries;
+mod samples;
 mod secret;
 mod table;
 
@@ -23,7 +27,9 @@ pub use approvals::{Decided, Lapse};
 pub use audits::Closed;
 pub use checkpoints::Put;
 pub use error::{ErrorClass, StoreError};
+pub use quarantine::{Begun, LedgerEntry};
 pub use recoveries::Opened;
+pub use samples::{RING_RUNS, Ring};
 pub use secret::{LinkHash, TaskToken};
 
 type Result<T, E = StoreError> = std::result::Result<T, E>;

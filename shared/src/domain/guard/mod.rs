@@ -1,5 +1,7 @@
 //! Why each partition is where it is, and what may be done about it.
 
+pub mod headers;
+pub mod keeping;
 pub mod policy;
 pub mod probe;
 pub mod proposal;

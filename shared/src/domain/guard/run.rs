@@ -127,6 +127,15 @@ impl GuardRun {
         self.status != Status::Healthy || self.deed != Deed::Nothing || !self.withheld.is_empty()
     }
 
+    /// The plan that the run made, where it made one.
+    #[must_use]
+    pub fn plan(&self) -> Option<&PlanId> {
+        match &self.deed {
+            Deed::Proposed { plan } | Deed::WouldPropose { plan } => Some(plan),
+            Deed::Nothing | Deed::RecoveryLive { .. } => None,
+        }
+    }
+
     /// Equal for two runs that a person need not hear of twice: the same verdicts of the same partitions at the same
     /// places, whatever time has passed and however much lag has grown.
     #[must_use]
