@@ -2,16 +2,18 @@
 //! look at them, and scores what it says: `cargo run -p offset-guard-tests --bin situations`.
 
 use std::fs;
-use std::io::{Write, stdout};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+use offset_guard_local::aws::LocalAws;
 use offset_guard_local::client::Client;
 use offset_guard_local::kafka::{Kafka, KafkaOptions, Version};
 use offset_guard_local::run::Run;
 use offset_guard_local::workdir::{progress, workspace};
+use offset_guard_tests::bare;
 use offset_guard_tests::situations::consumer::{ConsumerArgs, consume};
+use offset_guard_tests::situations::guard::Guard;
 use offset_guard_tests::situations::scene::Place;
 use offset_guard_tests::situations::{Played, Situation, catalogue, play_all, table};
 
@@ -73,7 +75,7 @@ async fn run(args: &Args) -> Result<ExitCode> {
         }
         let played = play(version, &chosen, args.at_once).await?;
         let summary = table::summary(version, &played);
-        writeln!(stdout(), "{summary}")?;
+        progress(&summary);
         text.push('\n');
         text.push_str(&table::markdown(version, &played));
         right &= played.iter().all(Played::is_right);
@@ -110,10 +112,14 @@ async fn play(version: Version, chosen: &[Situation], at_once: usize) -> Result<
         options.properties.insert(key.to_owned(), value.to_owned());
     }
     let kafka = Kafka::start(&run, &options).await?;
+    let aws = LocalAws::start(&run, &[].into()).await?;
     let place = Place {
         client: Client::new(&kafka.bootstrap(), &options.client_properties),
         bootstrap: kafka.bootstrap(),
         version,
+        guard: Guard::new(&kafka.bootstrap(), &bare::sdk(&aws.endpoint()))
+            .await
+            .map_err(|error| error.to_string())?,
         program: std::env::current_exe()?,
     };
     let chosen: Vec<_> = chosen
@@ -126,5 +132,6 @@ async fn play(version: Version, chosen: &[Situation], at_once: usize) -> Result<
     })
     .await;
     kafka.stop().await?;
+    aws.stop().await?;
     Ok(played)
 }

@@ -7,20 +7,19 @@ use std::time::Duration;
 use futures_util::future::LocalBoxFuture;
 use futures_util::{StreamExt, stream};
 use offset_guard::domain::guard::verdict::Verdict;
-use offset_guard::kafka::{Auth, ConnectionSettings, GroupReader};
 use offset_guard_local::kafka::Version;
 use tokio::task::LocalSet;
 
 pub mod catalogue;
 pub mod consumer;
+pub mod guard;
 pub mod policy;
 pub mod scene;
 pub mod table;
-pub mod watch;
 
+use self::guard::Tick;
 use self::policy::Policy;
 use self::scene::{Expected, Place, Scene};
-use self::watch::{Tick, Watch};
 
 /// What laying a situation may fail with.
 pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -67,15 +66,12 @@ impl Situation {
     async fn play_here(&self, place: &Place, suffix: &str) -> Result<Vec<Score>> {
         let mut scene = Scene::new(place, self.name, self.policy, suffix);
         (self.lay)(&mut scene).await?;
-        let settings = ConnectionSettings::new(&place.bootstrap, Auth::Plaintext);
-        let groups = GroupReader::connect(settings)?;
-        let mut watch = Watch::new(groups, scene.group(), self.policy.guard());
         let mut ticks = Vec::new();
         let mut due = tokio::time::interval(EVERY);
         for _ in 0..RUNS {
             due.tick().await;
             scene.check()?;
-            ticks.push(watch.tick().await?);
+            ticks.push(place.guard.tick(&scene.group()).await?);
         }
         let scores = scene
             .expected
@@ -109,11 +105,7 @@ pub struct Score {
 impl Score {
     fn of(scene: &Scene, expected: &Expected, ticks: &[Tick]) -> Self {
         let partition = &expected.partition;
-        let skip = |tick: &Tick| {
-            let mut skips = tick.skips.iter();
-            let skip = skips.find(|skip| skip.partition == *partition)?;
-            Some((skip.first, skip.last))
-        };
+        let skip = |tick: &Tick| tick.skip(partition);
         let last = ticks.last();
         let finding = last.and_then(|tick| tick.of(partition));
         Self {

@@ -1,7 +1,5 @@
 //! How the groups of the situations are guarded.
 
-use offset_guard::domain::guard::policy::{GuardPolicy, Isolation, Validator};
-
 /// How a situation's group is guarded; the group's name begins with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
@@ -11,21 +9,25 @@ pub enum Policy {
     Json,
     /// Its consumers read committed records only.
     Committed,
-    /// Both.
-    CommittedJson,
     /// Its consumers read uncommitted records.
     Uncommitted,
     /// Its consumers keep their offsets elsewhere.
     External,
 }
 
+/// As usual, but for waiting seconds instead of minutes; and nothing is written anywhere.
+const USUAL: &str = "[policy.guard]
+dry_run = true
+publish_to_dlq_topic = false
+stall_seconds = 12
+rebalance_grace_seconds = 3
+";
+
 impl Policy {
-    /// All of them.
-    pub const ALL: [Self; 6] = [
+    const ALL: [Self; 5] = [
         Self::Plain,
         Self::Json,
         Self::Committed,
-        Self::CommittedJson,
         Self::Uncommitted,
         Self::External,
     ];
@@ -37,32 +39,33 @@ impl Policy {
             Self::Plain => "plain",
             Self::Json => "json",
             Self::Committed => "committed",
-            Self::CommittedJson => "strict",
             Self::Uncommitted => "uncommitted",
             Self::External => "external",
         }
     }
 
-    /// The guard's policy: as usual, but for waiting seconds instead of minutes.
-    #[must_use]
-    pub fn guard(self) -> GuardPolicy {
-        let json = matches!(self, Self::Json | Self::CommittedJson);
-        GuardPolicy {
-            stall_seconds: 12,
-            rebalance_grace_seconds: 3,
-            publish_to_dlq_topic: false,
-            isolation: match self {
-                Self::Committed | Self::CommittedJson => Isolation::ReadCommitted,
-                Self::Uncommitted => Isolation::ReadUncommitted,
-                Self::Plain | Self::Json | Self::External => Isolation::Unknown,
-            },
-            validators: if json {
-                vec![Validator::Json]
-            } else {
-                Vec::new()
-            },
-            external_offsets: self == Self::External,
-            ..GuardPolicy::default()
+    /// What its groups' table says.
+    fn guard(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Json => r#"validators = ["json"]"#,
+            Self::Committed => r#"isolation = "read_committed""#,
+            Self::Uncommitted => r#"isolation = "read_uncommitted""#,
+            Self::External => "external_offsets = true",
         }
+    }
+
+    /// The configuration of the groups of all policies, in the cluster at these addresses.
+    #[must_use]
+    pub fn config(bootstrap: &str) -> String {
+        let servers: Vec<_> = bootstrap.split(',').collect();
+        let groups = Self::ALL.map(|policy| {
+            let (prefix, guard) = (policy.prefix(), policy.guard());
+            format!("[[groups]]\npattern = \"{prefix}-*\"\nguard = {{ {guard} }}\n")
+        });
+        format!(
+            "[clusters.main]\nbootstrap_servers = {servers:?}\nauth = \"plaintext\"\n{USUAL}{}",
+            groups.concat()
+        )
     }
 }

@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 
 use super::Result;
 use super::consumer::{Commits, Fails, Then};
+use super::guard::Guard;
 use super::policy::Policy;
 
 /// How long a consumer may take to leave its group.
@@ -34,6 +35,8 @@ pub struct Place {
     pub bootstrap: String,
     /// Which Kafka it is.
     pub version: Version,
+    /// The guard of its groups.
+    pub guard: Guard,
     /// The program whose `consumer` command is a consumer process.
     pub program: PathBuf,
 }

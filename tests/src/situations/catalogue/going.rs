@@ -92,6 +92,7 @@ async fn big_batches(scene: &mut Scene) -> Result<()> {
 
 async fn long_record(scene: &mut Scene) -> Result<()> {
     let topic = scene.topic_of("orders", 2, 3).await?;
+    scene.commit(&topic, 2, 3).await?;
     scene.long(&topic, 0, Duration::from_secs(8)).await?;
     scene.feed(&topic, 0..2, Duration::from_millis(500));
     scene.start(&scene.consumer("a", &[&topic]));
@@ -103,11 +104,13 @@ async fn long_record(scene: &mut Scene) -> Result<()> {
 
 async fn very_long_record(scene: &mut Scene) -> Result<()> {
     let topic = scene.topic_of("orders", 2, 3).await?;
-    scene.long(&topic, 0, Duration::from_secs(22)).await?;
-    scene.feed(&topic, 0..2, Duration::from_millis(500));
     for name in ["a", "b"] {
         scene.start(&scene.consumer(name, &[&topic]));
     }
+    // Both have joined by then: a busy consumer keeps the others from it.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    scene.long(&topic, 0, Duration::from_secs(22)).await?;
+    scene.feed(&topic, 0..2, Duration::from_millis(500));
     scene.expect(&topic, 0, FINE).after(PoisonSuspected);
     scene.expect(&topic, 1, FINE);
     Ok(())

@@ -159,11 +159,13 @@ async fn outage(scene: &mut Scene) -> Result<()> {
 /// Ranges are given out in the order of names, so the first consumer has the partitions 0 and 1.
 async fn owner_stuck(scene: &mut Scene) -> Result<()> {
     let topic = scene.topic_of("orders", 4, 5).await?;
-    scene.commit(&topic, 4, 2).await?;
-    scene.feed(&topic, 0..4, FED);
+    scene.commit(&topic, 4, 5).await?;
     let stuck = scene.consumer("a", &[&topic]);
     scene.start(&stuck.fails(AtAll, Then::Hangs));
     scene.start(&scene.consumer("b", &[&topic]));
+    // Both have joined by then: one that hangs keeps the others from it.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    scene.feed(&topic, 0..4, FED);
     for partition in 0..2 {
         scene.expect(&topic, partition, &[OwnerStuck]);
     }

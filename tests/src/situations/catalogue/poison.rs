@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use offset_guard::domain::guard::verdict::Verdict::{
-    CrashLoop, OwnerStuck, PoisonLikely, PoisonSuspected,
+    CaughtUp, CrashLoop, Moving, OwnerStuck, PoisonLikely, PoisonSuspected, RebalanceLoop, Waiting,
 };
 
 use super::super::consumer::{Fails::AtUndecodable, Then};
@@ -14,6 +14,8 @@ use super::super::{Result, Situation};
 use super::{FINE, situation};
 
 const FED: Duration = Duration::from_millis(300);
+/// By when all consumers have joined.
+const JOINED: Duration = Duration::from_secs(4);
 const RESTART: Duration = Duration::from_millis(1500);
 
 pub(super) fn situations() -> Vec<Situation> {
@@ -21,14 +23,21 @@ pub(super) fn situations() -> Vec<Situation> {
         situation(
             "poison-leaves",
             Plain,
-            "One consumer of six partitions leaves the group and ends at a bad record, and is started again.",
-            |s| one_of_six(s, 1, &|c| leaves(&c)).boxed_local(),
+            "Three consumers of two partitions each; the one at the bad record leaves the group and ends, and is started \
+             again: the record goes round.",
+            |s| one_of_six(s, 3, &|c| leaves(&c)).boxed_local(),
         ),
         situation(
-            "poison-three-leave",
+            "poison-one-leaves",
             Plain,
-            "The same, with three consumers of two partitions each: the bad record goes round.",
-            |s| one_of_six(s, 3, &|c| leaves(&c)).boxed_local(),
+            "One consumer of six partitions does. Of those that it never gets to before it ends, this one looks no different.",
+            |s| starving(s, false).boxed_local(),
+        ),
+        situation(
+            "poison-one-leaves-json",
+            Json,
+            "The same, and the records are known to be JSON.",
+            |s| starving(s, true).boxed_local(),
         ),
         situation(
             "poison-dies",
@@ -85,6 +94,12 @@ pub(super) fn situations() -> Vec<Situation> {
             Json,
             "The same, and the records are known to be JSON.",
             |s| hangs(s, true).boxed_local(),
+        ),
+        situation(
+            "poison-hangs-first",
+            Plain,
+            "A consumer that hangs at a bad record keeps the others' rebalance from ending.",
+            |s| hangs_first(s).boxed_local(),
         ),
         situation(
             "poison-at-tail",
@@ -158,6 +173,26 @@ async fn one_of_six(
     Ok(())
 }
 
+/// One consumer of six partitions: which of the others it gets to before the bad record is the client's affair.
+async fn starving(scene: &mut Scene, json: bool) -> Result<()> {
+    let topic = scene.topic_of("orders", 6, 3).await?;
+    scene.commit(&topic, 6, 3).await?;
+    let bad = scene.bad(&topic, 3).await?;
+    scene.feed(&topic, 0..6, FED);
+    let consumer = leaves(&scene.consumer("a", &[&topic]));
+    scene.start(&consumer);
+    for partition in [0, 1, 2, 4, 5] {
+        scene.expect(&topic, partition, &[CaughtUp, Moving, Waiting, CrashLoop]);
+    }
+    let last: &[_] = if json {
+        &[PoisonLikely]
+    } else {
+        &[PoisonLikely, CrashLoop]
+    };
+    scene.expect(&topic, 3, last).skip(bad, bad);
+    Ok(())
+}
+
 async fn alone(scene: &mut Scene) -> Result<()> {
     let (topic, bad) = crash_loop_alone(scene).await?;
     scene.expect(&topic, 0, &[PoisonLikely]).skip(bad, bad);
@@ -200,12 +235,13 @@ async fn retried(scene: &mut Scene, json: bool) -> Result<()> {
 async fn hangs(scene: &mut Scene, json: bool) -> Result<()> {
     let topic = scene.topic_of("orders", 6, 3).await?;
     scene.commit(&topic, 6, 3).await?;
-    let bad = scene.bad(&topic, 1).await?;
-    scene.feed(&topic, 0..6, FED);
     for name in ["a", "b", "c"] {
         let consumer = scene.consumer(name, &[&topic]);
         scene.start(&consumer.fails(AtUndecodable, Then::Hangs));
     }
+    tokio::time::sleep(JOINED).await;
+    let bad = scene.bad(&topic, 1).await?;
+    scene.feed(&topic, 0..6, FED);
     scene.expect(&topic, 0, &[OwnerStuck]);
     if json {
         scene.expect(&topic, 1, &[PoisonLikely]).skip(bad, bad);
@@ -218,8 +254,25 @@ async fn hangs(scene: &mut Scene, json: bool) -> Result<()> {
     Ok(())
 }
 
+/// The first of them has all partitions when it comes to the bad record, and never lets the others in.
+async fn hangs_first(scene: &mut Scene) -> Result<()> {
+    let topic = scene.topic_of("orders", 3, 3).await?;
+    scene.commit(&topic, 3, 3).await?;
+    scene.bad(&topic, 1).await?;
+    let consumer = scene.consumer("a", &[&topic]);
+    scene.start(&consumer.fails(AtUndecodable, Then::Hangs));
+    tokio::time::sleep(JOINED).await;
+    scene.feed(&topic, 0..3, FED);
+    scene.start(&scene.consumer("b", &[&topic]));
+    for partition in 0..3 {
+        scene.expect(&topic, partition, &[RebalanceLoop]);
+    }
+    Ok(())
+}
+
 async fn tail(scene: &mut Scene) -> Result<()> {
     let topic = scene.topic_of("orders", 3, 3).await?;
+    scene.commit(&topic, 3, 3).await?;
     let bad = scene.bad(&topic, 1).await?;
     scene.good(&topic, 1, 1).await?;
     scene.feed(&topic, [0, 2], Duration::from_secs(2));
@@ -236,6 +289,7 @@ async fn tail(scene: &mut Scene) -> Result<()> {
 
 async fn quiet_tail(scene: &mut Scene) -> Result<()> {
     let topic = scene.topic_of("orders", 3, 3).await?;
+    scene.commit(&topic, 3, 3).await?;
     let bad = scene.bad(&topic, 1).await?;
     scene.good(&topic, 1, 1).await?;
     let consumer = leaves(&scene.consumer("a", &[&topic]));
