@@ -265,8 +265,14 @@ fn runs(samples: &[Sample]) -> usize {
 /// Commits that moved on while nobody was in the group: once between two looks of one run, or twice.
 ///
 /// Once between two runs may be a group that came, worked and went, or somebody's reset. What spans a recovery of
-/// Offset Guard was that recovery.
+/// Offset Guard was that recovery. A group that ever had members keeps their protocol's name: consumers that end at once
+/// and come back move its commits between two looks as well, and are not to be taken for none.
 fn jump_without_members(samples: &[Sample]) -> Option<Evidence> {
+    let last = samples.last()?;
+    let had_members = !last.is_simple || samples.iter().any(|sample| !sample.members.is_empty());
+    if had_members {
+        return None;
+    }
     let mut between_runs = 0;
     for pair in samples.windows(2) {
         let [a, b] = pair else { continue };
@@ -379,18 +385,9 @@ fn explained(
     if case.last.is_empty()
         && let Some(jump) = &case.jump
     {
-        let confidence = if case.last.is_simple {
-            Confidence::High
-        } else {
-            Confidence::Medium
-        };
         let evidence = vec![jump.clone(), position];
-        return found(
-            Verdict::ExternalOffsets,
-            confidence,
-            Status::Warning,
-            evidence,
-        );
+        let (verdict, status) = (Verdict::ExternalOffsets, Status::Warning);
+        return found(verdict, Confidence::High, status, evidence);
     }
     let before = case.before_this_run(partition);
     let advanced = advanced(case, partition, committed);
@@ -665,20 +662,31 @@ struct Stalled<'a> {
     still: &'a [Sample],
     /// Who had it meanwhile.
     owners: BTreeSet<&'a str>,
+    /// Who had it in the latest runs, or before where nobody had it there.
+    lately: BTreeSet<&'a str>,
 }
 
 impl<'a> Stalled<'a> {
     fn new(case: &Case<'a>, partition: &'a TopicPartition, sample: &'a PartitionSample) -> Self {
         let still = case.still(partition, sample.committed);
-        let owners = still
-            .iter()
-            .filter_map(|look| look.of_partition(partition)?.owner.as_deref())
-            .collect();
+        let owners_in = |looks: &'a [Sample]| -> BTreeSet<&'a str> {
+            let owners = looks
+                .iter()
+                .filter_map(|look| look.of_partition(partition)?.owner.as_deref());
+            owners.collect()
+        };
+        let owners = owners_in(still);
+        let lately = owners_in(case.recent());
         Self {
             partition,
             sample,
             committed: sample.committed.unwrap_or_default(),
             still,
+            lately: if lately.is_empty() {
+                owners.clone()
+            } else {
+                lately
+            },
             owners,
         }
     }
@@ -695,15 +703,16 @@ impl<'a> Stalled<'a> {
         self.owners.len() >= 2 || (!kept && replaced(self.still) >= 2)
     }
 
-    /// Whether no other stalled partition can be why this one stands: none had the same member.
+    /// Whether no other stalled partition can be why this one stands: none had the same member lately. Before, while
+    /// the members were still coming, one may have had them all.
     fn is_singled_out(&self, stalled: &[Self]) -> bool {
         stalled
             .iter()
             .filter(|other| other.partition != self.partition)
             .all(|other| {
-                !self.owners.is_empty()
-                    && !other.owners.is_empty()
-                    && self.owners.is_disjoint(&other.owners)
+                !self.lately.is_empty()
+                    && !other.lately.is_empty()
+                    && self.lately.is_disjoint(&other.lately)
             })
     }
 }
@@ -717,6 +726,30 @@ fn replaced(looks: &[Sample]) -> usize {
         ids.extend(look.members.iter().map(|m| m.member_id.as_str()));
     }
     ids.len().saturating_sub(most)
+}
+
+/// Whether members go and others come in their place, again and again, and still do: the last one came no longer ago
+/// than twice the longest time that passed from one to the next.
+///
+/// Each may be there for a moment only, so one run's looks may all miss it, and those since the commit stands do not.
+fn comes_and_goes(looks: &[Sample]) -> bool {
+    let mut known: BTreeSet<&str> = BTreeSet::new();
+    let mut arrivals = Vec::new();
+    for look in looks {
+        let before = known.len();
+        known.extend(look.members.iter().map(|m| m.member_id.as_str()));
+        if known.len() > before {
+            arrivals.push(look.at);
+        }
+    }
+    let gaps = arrivals.windows(2).filter_map(|pair| match pair {
+        [a, b] => Some(b.duration_since(*a)),
+        _ => None,
+    });
+    let (Some(longest), Some(last), Some(now)) = (gaps.max(), arrivals.last(), looks.last()) else {
+        return false;
+    };
+    replaced(looks) >= 2 && now.at.duration_since(*last) <= longest + longest
 }
 
 /// Partitions that moved on from one look to the next, while somebody was there to move them.
@@ -753,6 +786,7 @@ fn stall(case: &Case<'_>, stalled: &Stalled<'_>, all: &[Stalled<'_>]) -> Finding
         alone: all.len() == 1,
         owner_stuck: owner_stuck(case, stalled, all, &moved_lately),
         unassigned: unassigned(case, stalled),
+        comes_and_goes: comes_and_goes(stalled.still),
         two_samples: two_samples(case, stalled),
     };
     let (verdict, confidence) = decide(&facts, &members);
@@ -792,6 +826,7 @@ struct Facts {
     alone: bool,
     owner_stuck: bool,
     unassigned: bool,
+    comes_and_goes: bool,
     two_samples: bool,
 }
 
@@ -801,11 +836,11 @@ fn decide(facts: &Facts, members: &Members) -> (Verdict, Confidence) {
         (Verdict::PoisonLikely, Confidence::High)
     } else if facts.changed_hands && facts.others_moved && facts.singled_out {
         (Verdict::PoisonLikely, Confidence::Medium)
-    } else if members.absent() {
+    } else if members.absent() && !facts.comes_and_goes {
         (Verdict::NoMembers, Confidence::High)
     } else if members.rebalance_loop() {
         (Verdict::RebalanceLoop, Confidence::Medium)
-    } else if members.crash_loop() {
+    } else if members.crash_loop() || facts.comes_and_goes {
         (Verdict::CrashLoop, Confidence::Medium)
     } else if facts.unassigned {
         (Verdict::Unassigned, Confidence::High)
