@@ -120,14 +120,13 @@ pub fn consume(args: &ConsumerArgs) -> Result<ExitCode> {
         if revoked.swap(false, Ordering::Relaxed) {
             worker.done.clear();
         }
-        let idle = polled.is_none();
         // What the client reports besides records, it deals with by itself.
         if let Some(Ok(message)) = polled
             && worker.handle(&message) == Fate::Ends
         {
             return Ok(ExitCode::from(FAILED));
         }
-        worker.commit_batch(idle);
+        worker.commit_batch();
         if assigned_at.is_none() && consumer.assignment()?.count() > 0 {
             assigned_at = Some(Instant::now());
         }
@@ -270,9 +269,8 @@ impl Worker<'_> {
         }
     }
 
-    /// A batch ends where it is full, or where there is nothing more to read.
-    fn commit_batch(&mut self, idle: bool) {
-        if !self.done.is_empty() && (idle || self.done.len() >= self.args.batch) {
+    fn commit_batch(&mut self) {
+        if self.done.len() >= self.args.batch {
             let done = std::mem::take(&mut self.done);
             self.commit(&done);
         }

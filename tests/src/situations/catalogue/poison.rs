@@ -160,6 +160,7 @@ async fn one_of_six(
     like: &(dyn Fn(Consumer) -> Consumer + Sync),
 ) -> Result<()> {
     let topic = scene.topic_of("orders", 6, 3).await?;
+    scene.commit(&topic, 6, 3).await?;
     let bad = scene.bad(&topic, 3).await?;
     scene.feed(&topic, 0..6, FED);
     for name in ["a", "b", "c"].iter().take(consumers) {
