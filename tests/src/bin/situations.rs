@@ -108,6 +108,8 @@ async fn play(version: Version, chosen: &[Situation], at_once: usize) -> Result<
         ("group.consumer.heartbeat.interval.ms", "1000"),
         ("group.consumer.min.heartbeat.interval.ms", "1000"),
         ("log.cleaner.backoff.ms", "500"),
+        // As brokers are by default: they give the first member's companions time to come.
+        ("group.initial.rebalance.delay.ms", "3000"),
     ] {
         options.properties.insert(key.to_owned(), value.to_owned());
     }
@@ -127,7 +129,7 @@ async fn play(version: Version, chosen: &[Situation], at_once: usize) -> Result<
         .copied()
         .filter(|situation| situation.runs_on(version))
         .collect();
-    let played = play_all(&chosen, &place, at_once, |over| {
+    let played = play_all(&chosen, &place, "1", at_once, |over| {
         progress(&table::lines(over));
     })
     .await;

@@ -173,10 +173,11 @@ impl Played {
     }
 }
 
-/// Plays situations, so many at once, and answers in their order. `tell` hears of each as soon as it is over.
+/// Plays situations, so many at once, and answers in their order. `suffix` tells their names apart from others'; `tell` hears of each as soon as it is over.
 pub async fn play_all(
     situations: &[Situation],
     place: &Place,
+    suffix: &str,
     at_once: usize,
     tell: impl Fn(&Played),
 ) -> Vec<Played> {
@@ -184,7 +185,7 @@ pub async fn play_all(
         .iter()
         .enumerate()
         .map(async |(index, situation)| {
-            let scores = situation.play(place, "1").await;
+            let scores = situation.play(place, suffix).await;
             let over = Played {
                 situation: *situation,
                 scores,

@@ -108,7 +108,7 @@ async fn very_long_record(scene: &mut Scene) -> Result<()> {
         scene.start(&scene.consumer(name, &[&topic]));
     }
     // Both have joined by then: a busy consumer keeps the others from it.
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    tokio::time::sleep(Duration::from_secs(8)).await;
     scene.long(&topic, 0, Duration::from_secs(22)).await?;
     scene.feed(&topic, 0..2, Duration::from_millis(500));
     scene.expect(&topic, 0, FINE).after(PoisonSuspected);

@@ -164,7 +164,7 @@ async fn owner_stuck(scene: &mut Scene) -> Result<()> {
     scene.start(&stuck.fails(AtAll, Then::Hangs));
     scene.start(&scene.consumer("b", &[&topic]));
     // Both have joined by then: one that hangs keeps the others from it.
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    tokio::time::sleep(Duration::from_secs(8)).await;
     scene.feed(&topic, 0..4, FED);
     for partition in 0..2 {
         scene.expect(&topic, partition, &[OwnerStuck]);
