@@ -1,6 +1,7 @@
 //! Everything that needs real parts: Apache Kafka itself, the real state machine, a real browser.
 
 mod aborts;
+mod alerts;
 mod apply_faults;
 mod approval;
 mod asked;
@@ -8,11 +9,14 @@ mod bench;
 mod browser;
 mod checkpoints;
 mod events;
+mod guard_situations;
 mod history;
 mod incident;
 mod processes;
+mod records;
 mod refusals;
 mod scale;
 mod secrecy;
 mod secrets;
+mod supersede;
 mod telling;

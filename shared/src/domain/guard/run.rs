@@ -37,6 +37,11 @@ pub enum SecondSource {
         /// The cluster ids that it knows.
         seen: String,
     },
+    /// The brokers could not be read, and this is all that is known of the group. Nothing is decided on its word.
+    Alone {
+        /// What it says.
+        says: String,
+    },
     /// It did not answer, or not so that it could be used.
     Unavailable {
         /// Why.
@@ -53,6 +58,7 @@ impl fmt::Display for SecondSource {
             Self::AnotherCluster { seen } => {
                 write!(f, "the REST Proxy speaks of another cluster: {seen}")
             }
+            Self::Alone { says } => write!(f, "the REST Proxy says of the group: {says}"),
             Self::Unavailable { why } => write!(f, "the REST Proxy is of no use: {why}"),
         }
     }

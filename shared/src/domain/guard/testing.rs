@@ -56,6 +56,7 @@ pub(in crate::domain) fn probe(from: i64, records: &[(i64, bool)]) -> Probe {
             records: records.iter().map(judged).collect(),
             cut_short: false,
         },
+        unlike: None,
     }
 }
 

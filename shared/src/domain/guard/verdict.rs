@@ -381,6 +381,17 @@ pub enum Evidence {
         /// What is wrong.
         problem: String,
     },
+    /// The record is of another kind than all those right before it, which the group got past.
+    UnlikeThoseBefore {
+        /// The record.
+        offset: i64,
+        /// The kind of those before.
+        validator: Validator,
+        /// What is wrong with it.
+        problem: String,
+        /// How many were before it.
+        passing: usize,
+    },
     /// The validators pass all records that were read.
     ValidatorsPass {
         /// How many.
@@ -550,6 +561,15 @@ impl fmt::Display for Evidence {
                 validator,
                 problem,
             } => write!(f, "record {offset} fails {validator}: {problem}"),
+            Self::UnlikeThoseBefore {
+                offset,
+                validator,
+                problem,
+                passing,
+            } => write!(
+                f,
+                "record {offset} fails {validator}, which the {passing} records before it pass: {problem}"
+            ),
             Self::ValidatorsPass { records } => {
                 write!(f, "the validators pass the {records} records that were read")
             }

@@ -231,7 +231,7 @@ fn inferred(case: &Case<'_>, here: &Standing<'_>, picture: &Picture<'_>) -> bool
         || picture.members.rebalance_loop()
         || picture.moves.count(here.from) == 0
         || !here.tried_again(case, &handovers)
-        || !here.is_singled_out(picture.standing)
+        || !(here.is_singled_out(picture.standing) || is_odd_one_out(case, here, picture))
     {
         return false;
     }
@@ -240,6 +240,24 @@ fn inferred(case: &Case<'_>, here: &Standing<'_>, picture: &Picture<'_>) -> bool
     // An assignment covers whole topics: somebody had it if somebody moved another one of its topic.
     let somebodys = !here.owners.is_empty() || moved.iter().any(|other| other.topic == *topic);
     !moved.is_empty() && somebodys && here.is_not_its_host(&moved)
+}
+
+/// Whether the record here is of another kind than those before it, and no other stalled partition's is: whoever dies of a
+/// record takes down all that it has not read by then, so those that stand with it are no reason against it.
+fn is_odd_one_out(case: &Case<'_>, here: &Standing<'_>, picture: &Picture<'_>) -> bool {
+    let odd = |standing: &Standing<'_>| {
+        let probe = case.probe(standing.partition, standing.committed)?;
+        // Where nobody knows which record the consumers see first, it is not known to be this one.
+        let first = case.first_visible(probe)?.offset();
+        let unlike = probe.unlike.as_ref();
+        Some(unlike.is_some_and(|unlike| first == Some(unlike.failure.offset)))
+    };
+    odd(here) == Some(true)
+        && picture
+            .standing
+            .iter()
+            .filter(|other| other.partition != here.partition && other.stalled)
+            .all(|other| odd(other) == Some(false))
 }
 
 /// Partitions that went on while this one was tried in vain: those that moved after it was tried again, from the look
@@ -403,6 +421,16 @@ fn of_probe(case: &Case<'_>, here: &Standing<'_>, facts: &Facts) -> Vec<Evidence
         }),
         Some(First::None { until }) => evidence.push(Evidence::NothingVisible { until: *until }),
         None => evidence.push(isolation_matters(probe)),
+    }
+    if let Some(unlike) = &probe.unlike
+        && facts.pinned.is_none()
+    {
+        evidence.push(Evidence::UnlikeThoseBefore {
+            offset: unlike.failure.offset,
+            validator: unlike.failure.validator,
+            problem: unlike.failure.problem.clone(),
+            passing: unlike.passing,
+        });
     }
     match probe.validation.first_failure() {
         Some(failure) if facts.pinned.is_none() => evidence.push(Evidence::ValidatorFailed {

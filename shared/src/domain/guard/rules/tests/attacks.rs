@@ -1,8 +1,8 @@
 //! What could make a good record look like a poison record. Nothing here may end in `POISON_LIKELY` unless it says so.
 
 use super::super::super::policy::Isolation;
-use super::super::super::probe::{First, ProbeFault};
-use super::super::super::testing::{History, outline, probe};
+use super::super::super::probe::{First, ProbeFault, Unlike};
+use super::super::super::testing::{History, failure, outline, probe};
 use super::super::super::verdict::{Status, Verdict};
 use super::{at_rest, crash_looping};
 use crate::domain::group::GroupState;
@@ -339,6 +339,39 @@ fn two_bad_records_under_one_process_are_left_to_a_validator() {
     assert_eq!(history.verdict(1), Verdict::PoisonLikely);
     let (_, proposals) = history.judged();
     assert_eq!(proposals.skips.len(), 2);
+}
+
+/// What stands with a bad record under one process may be told apart by what its records are.
+#[test]
+fn of_two_under_one_process_the_one_of_another_kind_is_the_bad_one() {
+    let mut history = crash_looping(5, &[1, 2, 3]);
+    for look in &mut history.samples {
+        let stands = look.of_partition(&p(0)).unwrap().clone();
+        look.partitions.insert(p(1), Ok(stands));
+    }
+    let unlike = |offset| Unlike {
+        failure: failure(offset),
+        passing: 20,
+    };
+    let mut odd = probe(100, &[(100, false)]);
+    odd.unlike = Some(unlike(100));
+    history.probed(0, odd.clone());
+    assert_eq!(history.verdict(0), Verdict::PoisonLikely);
+    assert_eq!(history.verdict(1), Verdict::CrashLoop);
+    // Both are, or one could not be read: then neither stands out.
+    history.probed(1, odd.clone());
+    assert_eq!(history.verdict(0), Verdict::CrashLoop);
+    history.probes.insert(p(1), Err(ProbeFault::NoRoom));
+    assert_eq!(history.verdict(0), Verdict::CrashLoop);
+    // The kind is that of a record that these consumers may not see first.
+    history.probes.remove(&p(1));
+    odd.uncommitted = First::Record(outline(100));
+    odd.committed = First::Record(outline(103));
+    odd.unlike = Some(unlike(103));
+    history.probed(0, odd);
+    assert_eq!(history.verdict(0), Verdict::CrashLoop);
+    history.policy(|policy| policy.isolation = Isolation::ReadCommitted);
+    assert_eq!(history.verdict(0), Verdict::PoisonLikely);
 }
 
 /// A process that is killed leaves its session behind, so the next one joins beside it and waits for it to end.

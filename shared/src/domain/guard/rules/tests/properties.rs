@@ -198,6 +198,7 @@ fn with_probes(history: &mut History, found: &[Found]) {
                             .collect(),
                         cut_short: false,
                     },
+                    unlike: None,
                 })
             }
         };
