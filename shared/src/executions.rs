@@ -168,6 +168,27 @@ impl Executions {
         }))
     }
 
+    /// What an execution was started with; `None` where there is none, or its input is not known.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub async fn input(&self, arn: &str) -> Result<Option<Value>, ExecutionsError> {
+        let describe = self.client.describe_execution().execution_arn(arn);
+        match describe.send().await {
+            Ok(found) => Ok(found
+                .input()
+                .and_then(|input| serde_json::from_str(input).ok())),
+            Err(error)
+                if error
+                    .as_service_error()
+                    .is_some_and(DescribeExecutionError::is_execution_does_not_exist) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(failure("DescribeExecution", &error, None)),
+        }
+    }
+
     /// Starts an execution of `state_machine` under `name`, which is used once in 90 days.
     ///
     /// # Errors

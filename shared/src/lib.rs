@@ -3,8 +3,8 @@
 //! - [`domain`]: the rules. Pure; it decides.
 //! - [`app`]: the use cases. Each reads, lets the domain decide, and does what it decided.
 //! - [`ports`]: what the use cases need of Kafka; [`kafka`] is the adapter.
-//! - [`store`], [`executions`], [`secrets`], [`slack`]: adapters to AWS and to Slack.
-//! - [`page`]: the approval page.
+//! - [`store`], [`executions`], [`functions`], [`secrets`], [`slack`]: adapters to AWS and to Slack.
+//! - [`page`]: the approval page; [`webhook`]: alerts and operators' requests.
 //! - [`wire`]: what crosses the border; [`config`], [`connect`] and [`mod@env`]: what a process is given.
 //! - [`error`]: the world failed.
 
@@ -15,10 +15,12 @@ pub mod domain;
 pub mod env;
 pub mod error;
 pub mod executions;
+pub mod functions;
 pub mod kafka;
 pub mod page;
 pub mod ports;
 pub mod secrets;
 pub mod slack;
 pub mod store;
+pub mod webhook;
 pub mod wire;

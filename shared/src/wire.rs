@@ -1,5 +1,7 @@
 //! What crosses the border: the events that the functions take and the requests that people write.
 
+pub mod guard;
+
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};

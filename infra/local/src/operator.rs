@@ -38,6 +38,8 @@ pub enum Function {
     ApprovalTask,
     /// Shows the page and takes the decision.
     ApprovalPage,
+    /// Takes alerts and operators' requests.
+    Webhook,
 }
 
 impl Function {
@@ -50,6 +52,7 @@ impl Function {
             Self::RewindApply => "RewindApplyFunction",
             Self::ApprovalTask => "ApprovalTaskFunction",
             Self::ApprovalPage => "ApprovalPageFunction",
+            Self::Webhook => "WebhookFunction",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One DynamoDB table: checkpoints, plans, approvals, recoveries, audit records and the switch.
+//! One DynamoDB table: checkpoints, plans, approvals, recoveries, incidents, audit records and the switch.
 //!
 //! Every read that decides is strongly consistent, and every write that decides is conditional.
 
@@ -9,6 +9,7 @@ mod checkpoints;
 mod columns;
 mod control;
 mod error;
+mod incidents;
 mod item;
 mod keys;
 mod pack;
@@ -23,6 +24,7 @@ pub use approvals::{Decided, Lapse};
 pub use audits::Closed;
 pub use checkpoints::Put;
 pub use error::{ErrorClass, StoreError};
+pub use incidents::{Claimed, IncidentClaim};
 pub use recoveries::Opened;
 pub use secret::{LinkHash, TaskToken};
 
