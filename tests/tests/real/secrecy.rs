@@ -61,7 +61,7 @@ async fn no_log_of_a_whole_recovery_holds_a_secret(world: &World) -> Outcome {
 }
 
 /// All that a stack has logged: each log group of the local AWS and each log file, by name.
-async fn logs(world: &World) -> Result<Vec<(String, String)>> {
+pub(crate) async fn logs(world: &World) -> Result<Vec<(String, String)>> {
     let mut logs = Vec::new();
     for name in log_groups(world).await? {
         let mut text = String::new();

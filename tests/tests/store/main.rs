@@ -7,6 +7,8 @@ mod audits;
 #[cfg(test)]
 mod checkpoints;
 #[cfg(test)]
+mod incidents;
+#[cfg(test)]
 mod plans;
 #[cfg(test)]
 mod recoveries;
