@@ -24,8 +24,8 @@ pub const LONGEST_BODY: usize = 256 * 1024;
 pub struct Request {
     /// `METHOD /path/{parameter}`, as the template names it.
     pub route_key: String,
-    /// The parameters of the path.
-    pub path_parameters: BTreeMap<String, String>,
+    /// The parameters of the path, where the route has any.
+    pub path_parameters: Option<BTreeMap<String, String>>,
     /// The headers, named in lower case.
     pub headers: BTreeMap<String, String>,
     /// The body.
@@ -42,7 +42,8 @@ impl Request {
     }
 
     pub(super) fn parameter(&self, name: &str) -> &str {
-        self.path_parameters.get(name).map_or("", String::as_str)
+        let parameter = self.path_parameters.as_ref().and_then(|all| all.get(name));
+        parameter.map_or("", String::as_str)
     }
 
     /// The body as text.

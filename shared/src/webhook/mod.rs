@@ -22,6 +22,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::config::{Config, Sender, SenderKind};
+use crate::error::chain;
 use crate::executions::Executions;
 use crate::functions::Functions;
 use crate::secrets::Secrets;
@@ -53,7 +54,10 @@ pub struct WebhookDeps {
 /// Answers one event of the HTTP API.
 pub async fn handle(event: Value, deps: &WebhookDeps) -> ApiGatewayV2httpResponse {
     // An event that is none is not worth a failed invocation, which would be answered with a 5xx.
-    let request = serde_json::from_value(event).unwrap_or_default();
+    let request = serde_json::from_value(event).unwrap_or_else(|error| {
+        tracing::error!(error = chain(&error), "the event is none of an HTTP API");
+        Request::default()
+    });
     respond(&request, deps).await.into()
 }
 

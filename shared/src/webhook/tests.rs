@@ -392,6 +392,20 @@ fn too_many_alerts_are_too_large() {
     );
 }
 
+#[test]
+fn an_event_without_parameters_and_body_is_one_and_no_header_is_too_odd() {
+    let event = json!({
+        "version": "2.0", "routeKey": "POST /rewinds", "rawPath": "/rewinds", "isBase64Encoded": false,
+        "headers": {"authorization": "Bearer x", "x-odd": "\u{fc}\u{7f}\u{0}"}, "pathParameters": null,
+        "requestContext": {"http": {"method": "POST"}},
+    });
+    let request: Request = serde_json::from_value(event).unwrap();
+    assert_eq!(request.route_key, "POST /rewinds");
+    assert_eq!(request.header("Authorization"), Some("Bearer x"));
+    assert_eq!(request.parameter("sender"), "");
+    assert_eq!(request.text().unwrap(), "");
+}
+
 /// A small generator of its own, so that a failure comes again.
 struct Chance(u64);
 

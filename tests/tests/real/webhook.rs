@@ -10,6 +10,7 @@ use offset_guard::domain::incident::{IncidentState, Subject};
 use offset_guard::domain::offset::GroupId;
 use offset_guard_local::alertmanager::Alertmanager;
 use offset_guard_local::client::Commit;
+use offset_guard_local::operator::{link_in, text_of};
 use offset_guard_local::stack::{Stack, StackOptions};
 use offset_guard_tests::{CLASSIC_ON_4, Outcome, PATIENCE, World, shared_options};
 use reqwest::Method;
@@ -76,7 +77,7 @@ impl Lambda {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.throttle > 0 {
             state.throttle -= 1;
-            let body = json!({"Type": "User", "message": "Rate Exceeded.", "Reason": "CallerRateLimitExceeded"});
+            let body = json!({"__type": "TooManyRequestsException", "message": "Rate Exceeded."});
             return (429, body.to_string());
         }
         state
@@ -607,7 +608,14 @@ async fn a_rewind_from_its_request_to_its_end(stage: &Stage) -> Outcome {
     })
     .await?;
     assert_eq!(world.offsets(&group, &topic, 1).await?, [Some(5)]);
-    let link = crate::asked::link_of(world, &topic).await?;
+    let with_link = |message: &Value| {
+        let text = text_of(message);
+        text.contains(&topic) && link_in(&text).is_some()
+    };
+    let message = text_of(&world.stack.slack().until(PATIENCE, with_link).await?);
+    let link = link_in(&message)
+        .ok_or("the message has no link")?
+        .to_owned();
     world.operator.approve(&link, &group).await?;
     let shown = until("the recovery to end", async || {
         let answer = look(&key, &token).await?;
