@@ -10,7 +10,6 @@ mod checkpoints;
 mod events;
 mod history;
 mod incident;
-mod loopback;
 mod processes;
 mod refusals;
 mod scale;

@@ -2,6 +2,8 @@
 //! the test's, so that a start can be counted, throttled and lost.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use offset_guard_local::alertmanager::Alertmanager;
 use offset_guard_local::client::Commit;
 use offset_guard_local::operator::{link_in, text_of};
 use offset_guard_local::stack::{Stack, StackOptions};
+use offset_guard_tests::loopback::Server;
 use offset_guard_tests::{CLASSIC_ON_4, Outcome, PATIENCE, World, shared_options};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -19,7 +22,6 @@ use tokio::time::Instant;
 use ulid::Ulid;
 
 use crate::asked::{Answer, Result, request, to_loopback};
-use crate::loopback::Server;
 
 /// The senders, each with the secret of its own name in it.
 const SENDERS: [&str; 6] = ["am", "patient", "am2", "grafana", "plain", "oncall"];
@@ -726,12 +728,41 @@ async fn front(stage: &Stage) -> Result<(Front, Server)> {
     Ok((front, server))
 }
 
-fn alertmanager_config(front: &str, sender: &str, secret: &str) -> String {
-    format!(
-        "route:\n  receiver: offset-guard\n  group_by: [consumergroup]\n  group_wait: 1s\n  group_interval: 5s\n  \
-         repeat_interval: 5s\nreceivers:\n  - name: offset-guard\n    webhook_configs:\n      - url: {front}/webhooks/{sender}\n        \
-         http_config:\n          authorization: {{ type: Bearer, credentials: {secret} }}\n"
-    )
+/// The snippet that people paste, with this front, this secret, and times that a test can wait for.
+fn alertmanager_config(front: &str, sender: &str, secret: &str) -> Result<String> {
+    let mut config = std::fs::read_to_string(snippet())?;
+    for (written, here) in [
+        (
+            "https://API_ID.execute-api.eu-west-1.amazonaws.com/webhooks/alertmanager",
+            format!("{front}/webhooks/{sender}"),
+        ),
+        (
+            "credentials_file: /etc/alertmanager/offset-guard-secret",
+            format!("credentials: {secret}"),
+        ),
+        ("group_wait: 30s", "group_wait: 1s".to_owned()),
+        ("group_interval: 5m", "group_interval: 5s".to_owned()),
+        ("repeat_interval: 4h", "repeat_interval: 5s".to_owned()),
+    ] {
+        assert!(config.contains(written), "the snippet has no {written}");
+        config = config.replace(written, &here);
+    }
+    Ok(config)
+}
+
+fn snippet() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../infra/snippets/alertmanager.yml")
+}
+
+#[test]
+fn the_snippet_is_right_as_it_stands() -> Outcome {
+    let checked = Command::new("amtool")
+        .arg("check-config")
+        .arg(snippet())
+        .output()?;
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(checked.status.success(), "{said}");
+    Ok(())
 }
 
 fn prometheus(group: &str, since: Timestamp, until: Option<Timestamp>) -> Value {
@@ -760,7 +791,7 @@ async fn alertmanager_itself() -> Outcome {
 
 async fn fires_repeats_and_resolves(stage: &Stage) -> Outcome {
     let (front, server) = front(stage).await?;
-    let config = alertmanager_config(&server.url, "am", &secret("am"));
+    let config = alertmanager_config(&server.url, "am", &secret("am"))?;
     let alertmanager = Alertmanager::start(&config).await?;
     let (group, since) = (stage.group(), Timestamp::now());
     alertmanager.post(&prometheus(&group, since, None)).await?;
@@ -798,7 +829,7 @@ async fn fires_repeats_and_resolves(stage: &Stage) -> Outcome {
 
 async fn two_replicas_are_one_run(stage: &Stage) -> Outcome {
     let (front, server) = front(stage).await?;
-    let config = alertmanager_config(&server.url, "am", &secret("am"));
+    let config = alertmanager_config(&server.url, "am", &secret("am"))?;
     let one = Alertmanager::start(&config).await?;
     let two = Alertmanager::start(&config).await?;
     let group = stage.group();
@@ -822,7 +853,7 @@ async fn two_replicas_are_one_run(stage: &Stage) -> Outcome {
 
 async fn a_first_503_loses_nothing(stage: &Stage) -> Outcome {
     let (front, server) = front(stage).await?;
-    let config = alertmanager_config(&server.url, "am", &secret("am"));
+    let config = alertmanager_config(&server.url, "am", &secret("am"))?;
     let alertmanager = Alertmanager::start(&config).await?;
     let group = stage.group();
     stage.lambda.throttle(3);
@@ -842,7 +873,7 @@ async fn a_first_503_loses_nothing(stage: &Stage) -> Outcome {
 
 async fn a_failed_run_is_tried_again(stage: &Stage) -> Outcome {
     let (front, server) = front(stage).await?;
-    let config = alertmanager_config(&server.url, "am", &secret("am"));
+    let config = alertmanager_config(&server.url, "am", &secret("am"))?;
     let alertmanager = Alertmanager::start(&config).await?;
     let group = stage.group();
     alertmanager
@@ -866,7 +897,7 @@ async fn what_is_final_is_not_sent_again(stage: &Stage) -> Outcome {
         ("plain", secret("plain"), 400),
     ] {
         let (front, server) = front(stage).await?;
-        let config = alertmanager_config(&server.url, sender, &offered);
+        let config = alertmanager_config(&server.url, sender, &offered)?;
         let alertmanager = Alertmanager::start(&config).await?;
         let group = stage.group();
         alertmanager

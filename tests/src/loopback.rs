@@ -8,21 +8,22 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use crate::asked::Result;
-
 /// One request.
 #[derive(Debug, Clone)]
-pub(crate) struct Request {
-    pub(crate) path: String,
-    /// By names in lower case.
-    pub(crate) headers: BTreeMap<String, String>,
-    pub(crate) body: Vec<u8>,
+pub struct Request {
+    /// The path, with its query.
+    pub path: String,
+    /// The headers, by names in lower case.
+    pub headers: BTreeMap<String, String>,
+    /// The body.
+    pub body: Vec<u8>,
 }
 
 /// A server; it ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Server {
-    pub(crate) url: String,
+pub struct Server {
+    /// Where it serves.
+    pub url: String,
     task: JoinHandle<()>,
 }
 
@@ -34,9 +35,12 @@ impl Drop for Server {
 
 impl Server {
     /// Serves `answer`: a status and a body.
-    pub(crate) async fn start<F>(
+    ///
+    /// # Errors
+    /// There is no port.
+    pub async fn start<F>(
         answer: impl Fn(Request) -> F + Send + Sync + 'static,
-    ) -> Result<Self>
+    ) -> std::io::Result<Self>
     where
         F: Future<Output = (u16, String)> + Send + 'static,
     {
