@@ -90,6 +90,9 @@ def check_graph(machine):
         yield f"{name} can be reached without Report"
     if "Report" in reachable(states, "Observe", without="Verify"):
         yield "Report can be reached from Observe without Verify"
+    told = [rule.get("Next") for rule in states[start].get("Choices", []) if rule.get("Variable") == "$.alert"]
+    if told != ["Report"]:
+        yield f"an alert of the guard leads from {start} to {', '.join(map(str, told)) or 'a plan'}, not to Report alone"
     for name in sorted(states):
         if not ends & reachable(states, name):
             yield f"{name} can never end"

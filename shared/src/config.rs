@@ -540,6 +540,7 @@ fn policy(section: &mut Section<'_>, base: &GroupPolicy, base_is_right: bool) ->
         min_history_seconds: section
             .number("min_history_seconds", 0..=u32::MAX)
             .unwrap_or(base.min_history_seconds),
+        guard: base.guard.clone(),
     };
     let rest = policy
         .wait_for_empty_seconds

@@ -12,6 +12,8 @@ use crate::secrets::{Secret, Secrets, SecretsError};
 pub enum Role {
     /// May describe.
     Read,
+    /// May describe, read records and write to the quarantine topic.
+    Guard,
     /// May commit for the watched groups.
     Apply,
 }
@@ -30,6 +32,7 @@ pub async fn settings(
         Some(arns) => {
             let arn = match role {
                 Role::Read => &arns.read,
+                Role::Guard => &arns.guard,
                 Role::Apply => &arns.apply,
             };
             Some(Fields::of(arn, secrets.get(arn).await?.expose())?)

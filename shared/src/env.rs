@@ -8,6 +8,7 @@ use lambda_runtime::tracing::subscriber::filter::{EnvFilter, LevelFilter};
 use serde_json::Value;
 use url::Url;
 
+use crate::app::guard::Sources;
 use crate::config::Config;
 use crate::connect::{Role, settings};
 use crate::error::{Error, chain};
@@ -80,6 +81,9 @@ fn filter(level: &str) -> String {
     let level = level.parse().unwrap_or(LevelFilter::INFO);
     format!("{},offset_guard={level}", level.min(LevelFilter::INFO))
 }
+
+/// What the guard speaks to a cluster with.
+pub type GuardSources = Sources<kafka::GroupReader, kafka::RecordReader, kafka::RecordKeeper>;
 
 /// Everything that all functions share.
 #[derive(Debug)]
@@ -173,6 +177,29 @@ impl Env {
     pub async fn writer(&self, cluster: &str) -> Result<kafka::GroupWriter, Error> {
         let settings = self.settings(cluster, Role::Apply).await?;
         Ok(kafka::GroupWriter::connect(&settings)?)
+    }
+
+    /// A reader of records for a cluster.
+    ///
+    /// # Errors
+    /// The cluster is not configured, or its secret is not usable.
+    pub async fn records(&self, cluster: &str, role: Role) -> Result<kafka::RecordReader, Error> {
+        Ok(kafka::RecordReader::connect(
+            self.settings(cluster, role).await?,
+        )?)
+    }
+
+    /// Everything that the guard needs of a cluster.
+    ///
+    /// # Errors
+    /// The cluster is not configured, or its secret is not usable.
+    pub async fn guard(&self, cluster: &str) -> Result<GuardSources, Error> {
+        let settings = self.settings(cluster, Role::Guard).await?;
+        Ok(Sources {
+            groups: kafka::GroupReader::connect(settings.clone())?,
+            records: kafka::RecordReader::connect(settings.clone())?,
+            keeper: kafka::RecordKeeper::connect(settings)?,
+        })
     }
 
     async fn settings(

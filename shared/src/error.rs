@@ -79,6 +79,9 @@ pub enum Error {
     /// Some groups have no new checkpoint.
     #[error("{0}")]
     CheckpointsMissing(String),
+    /// What the guard found in some groups could not be kept or told.
+    #[error("{0}")]
+    GuardRunsFailed(String),
     /// Too little of the invocation's time is left to do this safely.
     #[error("only {left_seconds} s of the invocation are left, {needed_seconds} are needed")]
     OutOfTime {
@@ -124,9 +127,11 @@ impl Error {
             }
             Self::Secrets(error) => error.class(),
             Self::InvalidEvent(_) => ErrorClass::InvalidRequest,
-            Self::Stuck { .. } | Self::CheckpointsMissing(_) | Self::Env(_) | Self::Broken(_) => {
-                ErrorClass::Internal
-            }
+            Self::Stuck { .. }
+            | Self::CheckpointsMissing(_)
+            | Self::GuardRunsFailed(_)
+            | Self::Env(_)
+            | Self::Broken(_) => ErrorClass::Internal,
         }
     }
 }

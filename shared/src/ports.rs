@@ -8,6 +8,9 @@ use jiff::Timestamp;
 
 use crate::domain::approval::AlterRequest;
 use crate::domain::group::GroupObservation;
+pub use crate::domain::guard::keeping::KeepingTopic;
+use crate::domain::guard::quarantine::Copy;
+use crate::domain::guard::record::{Header, Record};
 use crate::domain::offset::{ClusterId, CommittedOffset, Fault, GroupId, TopicPartition};
 use crate::domain::recovery::AlterAnswer;
 use crate::kafka::KafkaError;
@@ -50,6 +53,73 @@ pub trait ReadGroups: Sync {
     ) -> impl Future<
         Output = Result<BTreeMap<TopicPartition, Result<Option<i64>, Fault>>, KafkaError>,
     > + Send;
+}
+
+/// Which records a raw read sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum View {
+    /// Those of committed transactions, up to the last stable offset.
+    Committed,
+    /// All, up to the high watermark.
+    Uncommitted,
+}
+
+/// Where a raw read ends at the latest, whatever comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadLimits {
+    /// After so many records.
+    pub records: usize,
+    /// After so many bytes of keys, values and headers; one record is read whatever its size.
+    pub bytes: usize,
+    /// After so long.
+    pub time: Duration,
+}
+
+/// What a raw read found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordsRead {
+    /// The visible records, in order.
+    pub records: Vec<Record>,
+    /// Every offset below was looked at: what is not among the records is not visible.
+    pub until: i64,
+}
+
+/// Reads records as they are, without being anybody's consumer.
+pub trait ReadRecords: Sync {
+    /// The visible records of `partition` in `[from, until)`, as far as the limits let it.
+    ///
+    /// # Errors
+    /// Anything that was not read whole: an offset out of range, a batch that fails its checksum, a broker that does not
+    /// answer. Then nothing is said of any record: one that could not be read looks like a gap.
+    fn read(
+        &self,
+        partition: &TopicPartition,
+        from: i64,
+        until: i64,
+        view: View,
+        limits: ReadLimits,
+    ) -> impl Future<Output = Result<RecordsRead, Fault>> + Send;
+}
+
+/// Writes records into a topic that keeps them.
+pub trait KeepRecords: Sync {
+    /// Describes the topic; `None` where there is none. It is never created.
+    fn keeping_topic(
+        &self,
+        topic: &str,
+    ) -> impl Future<Output = Result<Option<KeepingTopic>, Fault>> + Send;
+
+    /// Writes one record (idempotent producer, `acks=all`) and waits for its delivery report.
+    ///
+    /// # Errors
+    /// It is not known to be written; it may have been.
+    fn keep(
+        &self,
+        topic: &str,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        headers: &[Header],
+    ) -> impl Future<Output = Result<Copy, Fault>> + Send;
 }
 
 /// Changes offsets, and takes nothing but what an [`crate::domain::approval::ApprovedPlan`] made.

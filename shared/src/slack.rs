@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use url::Url;
 
+pub mod guard;
 pub mod messages;
 
 /// How often one message is tried within an invocation.

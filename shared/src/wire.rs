@@ -1,7 +1,5 @@
 //! What crosses the border: the events that the functions take and the requests that people write.
 
-pub mod guard;
-
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
@@ -13,6 +11,8 @@ use crate::domain::offset::{GroupId, TopicPartition};
 use crate::domain::plan::PlanId;
 use crate::domain::refusal::Refusal;
 use crate::domain::request::{Allowances, ResetSpec, RewindRequest, Selection};
+
+pub mod guard;
 
 /// The event of the `checkpoint` function.
 #[derive(Debug, Default, Deserialize)]
@@ -105,6 +105,8 @@ pub struct ReportState {
     pub verify_error: Option<StepError>,
     /// Set in an execution that ends another one's recovery.
     pub reconcile: Option<Reconcile>,
+    /// Set in an execution that only tells what the guard found.
+    pub alert: Option<guard::AlertRef>,
 }
 
 impl ReportState {

@@ -93,7 +93,12 @@ async fn step(name: &str, group: &str, execution: &str, before: &str) -> Outcome
         }
         "apply" => {
             let left = Duration::from_secs(120);
-            let applied = apply::run(config, store, &on_plan, left, true, read, write).await?;
+            let connect = apply::Connect {
+                reader: read,
+                writer: write,
+                records: async |_: &str| Ok(RecordReader::connect(settings.clone())?),
+            };
+            let applied = apply::run(config, store, &on_plan, left, true, connect).await?;
             expect(applied.accepted == usize::try_from(wide::PARTITIONS)?)?;
         }
         "verify" => {

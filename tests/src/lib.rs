@@ -380,6 +380,18 @@ impl World {
         }
     }
 
+    /// Lets the guard look as `event` asks, and answers with its results.
+    ///
+    /// # Errors
+    /// The function fails; the text is its own.
+    pub async fn guard(&self, event: &Value) -> Result<Value, Box<dyn Error>> {
+        let invoked = self.operator.invoke(&self.stack, Function::Guard, event);
+        match invoked.await? {
+            Invoked::Returned(results) => Ok(results),
+            Invoked::Failed { message, .. } => Err(message.into()),
+        }
+    }
+
     /// A request for this world's cluster; `target` and whatever else is merged into it.
     #[must_use]
     pub fn rewind(&self, group: &str, more: &Value) -> Value {

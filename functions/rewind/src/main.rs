@@ -35,8 +35,11 @@ enum Answer {
 async fn handle(env: &Env, received: LambdaEvent<Value>) -> Result<Answer, error::Error> {
     env.allow(&received.payload)?;
     let read = async |cluster: &str| env.reader(cluster, Role::Read).await;
-    let read_to_apply = async |cluster: &str| env.reader(cluster, Role::Apply).await;
-    let write = async |cluster: &str| env.writer(cluster).await;
+    let connect = apply::Connect {
+        reader: async |cluster: &str| env.reader(cluster, Role::Apply).await,
+        writer: async |cluster: &str| env.writer(cluster).await,
+        records: async |cluster: &str| env.records(cluster, Role::Apply).await,
+    };
     let (config, store) = (&env.config, &env.store);
     Ok(match event(received.payload)? {
         RewindStep::Plan {
@@ -53,7 +56,7 @@ async fn handle(env: &Env, received: LambdaEvent<Value>) -> Result<Answer, error
         RewindStep::Apply(step) => {
             let left = time_left(&received.context);
             let on = env.apply_enabled;
-            let applied = apply::run(config, store, &step, left, on, read_to_apply, write);
+            let applied = apply::run(config, store, &step, left, on, connect);
             Answer::Apply(Box::pin(applied).await?)
         }
         RewindStep::Verify(step) => {

@@ -17,7 +17,7 @@ use rdkafka::{
     client::DefaultClientContext,
     consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance},
     error::{KafkaError, RDKafkaErrorCode},
-    message::{Header, OwnedHeaders},
+    message::{BorrowedMessage, Header, Headers, OwnedHeaders},
     producer::{BaseProducer, FutureProducer, FutureRecord, Producer},
 };
 use tokio::sync::{OnceCell, oneshot};
@@ -420,6 +420,58 @@ impl Client {
         .await
     }
 
+    /// The end offsets of all of a topic's partitions, in their order.
+    ///
+    /// # Errors
+    /// If the broker does not answer.
+    pub async fn end_offsets(&self, topic: &str) -> Result<Vec<i64>> {
+        let consumer = self.simple_consumer(&nobody())?;
+        let topic = topic.to_owned();
+        let doing = format!("read the ends of {topic}");
+        blocking(move || {
+            let metadata = consumer.fetch_metadata(Some(&topic), CALL_LIMIT);
+            let metadata = metadata.doing(|| doing.clone())?;
+            let partitions = metadata.topics().iter().flat_map(|t| t.partitions());
+            let mut ends: Vec<(i32, i64)> = Vec::new();
+            for partition in partitions {
+                let id = partition.id();
+                let (_, end) = consumer
+                    .fetch_watermarks(&topic, id, CALL_LIMIT)
+                    .doing(|| doing.clone())?;
+                ends.push((id, end));
+            }
+            ends.sort_unstable();
+            Ok(ends.into_iter().map(|(_, end)| end).collect())
+        })
+        .await
+    }
+
+    /// The record at or after an offset, read without being in any group.
+    ///
+    /// # Errors
+    /// If there is none within the limit, or the broker refuses.
+    pub async fn read(&self, topic: &str, partition: i32, offset: i64) -> Result<Record> {
+        let consumer = self.simple_consumer(&nobody())?;
+        let doing = format!("read {topic}-{partition} at {offset}");
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(topic, partition, Offset::Offset(offset))
+            .doing(|| doing.clone())?;
+        blocking(move || {
+            consumer.assign(&list).doing(|| doing.clone())?;
+            let deadline = std::time::Instant::now() + CALL_LIMIT;
+            while std::time::Instant::now() < deadline {
+                if let Some(polled) = consumer.poll(Duration::from_millis(100)) {
+                    return Ok(record_of(&polled.doing(|| doing)?));
+                }
+            }
+            Err(Error::TimedOut {
+                what: doing,
+                after: CALL_LIMIT,
+            })
+        })
+        .await
+    }
+
     /// Joins a group with a real member that runs in this process.
     ///
     /// # Errors
@@ -442,6 +494,11 @@ impl Client {
             .create()
             .doing(|| "create a consumer".to_owned())
     }
+}
+
+/// A group that nobody is in.
+fn nobody() -> String {
+    format!("reader-{}", Ulid::generate())
 }
 
 fn list_of(commits: &[Commit]) -> std::result::Result<TopicPartitionList, KafkaError> {
@@ -749,17 +806,24 @@ fn poll(
         }
         // What the client reports besides records, it deals with by itself.
         if let Some(Ok(message)) = consumer.poll(Duration::from_millis(50)) {
-            let record = Record {
-                partition: message.partition(),
-                offset: Some(message.offset()),
-                key: message.key().map(<[u8]>::to_vec),
-                value: message.payload().map(<[u8]>::to_vec),
-                headers: Vec::new(),
-            };
+            let record = record_of(&message);
             lock(seen)
                 .records
                 .push((message.topic().to_owned(), record));
         }
+    }
+}
+
+fn record_of(message: &BorrowedMessage<'_>) -> Record {
+    let headers = message.headers().into_iter().flat_map(Headers::iter);
+    Record {
+        partition: message.partition(),
+        offset: Some(message.offset()),
+        key: message.key().map(<[u8]>::to_vec),
+        value: message.payload().map(<[u8]>::to_vec),
+        headers: headers
+            .map(|header| (header.key.to_owned(), header.value.map(<[u8]>::to_vec)))
+            .collect(),
     }
 }
 

@@ -12,8 +12,8 @@ use crate::{Error, Result, error::Doing, run::until, stack::Stack};
 
 /// How long a started execution may take where nobody is waited for.
 const EXECUTION_LIMIT: Duration = Duration::from_secs(120);
-/// How long a function may take to answer.
-const INVOKE_LIMIT: Duration = Duration::from_secs(150);
+/// How long a function may take to answer: longer than the longest may run.
+const INVOKE_LIMIT: Duration = Duration::from_secs(330);
 
 /// Somebody with access to a stack.
 #[derive(Debug, Clone)]
@@ -30,6 +30,8 @@ pub struct Operator {
 pub enum Function {
     /// Takes checkpoints.
     Checkpoint,
+    /// Judges groups, keeps records, proposes plans.
+    Guard,
     /// Plans, observes, verifies.
     Rewind,
     /// Applies.
@@ -48,6 +50,7 @@ impl Function {
     pub const fn output(self) -> &'static str {
         match self {
             Self::Checkpoint => "CheckpointFunction",
+            Self::Guard => "GuardFunction",
             Self::Rewind => "RewindFunction",
             Self::RewindApply => "RewindApplyFunction",
             Self::ApprovalTask => "ApprovalTaskFunction",
@@ -206,6 +209,15 @@ impl Operator {
             .await;
         let started = started.map_err(|error| refused("StartExecution", &error))?;
         Ok(self.execution(started.execution_arn))
+    }
+
+    /// An execution of the recovery state machine by its name.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Execution {
+        let executions = self
+            .state_machine
+            .replacen(":stateMachine:", ":execution:", 1);
+        self.execution(format!("{executions}:{name}"))
     }
 
     /// An execution by its ARN.

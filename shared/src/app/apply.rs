@@ -6,16 +6,17 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use super::observe_stable;
+use super::{observe_stable, reread};
 use crate::config::Config;
 use crate::domain::approval::{ApprovedPlan, Evidence, authorize};
+use crate::domain::guard::quarantine::Reread;
 use crate::domain::offset::TopicPartition;
 use crate::domain::plan::{Plan, PlanId, PlanResult};
 use crate::domain::recovery::{AlterAnswer, LONGEST_REQUEST, Recovery};
 use crate::domain::refusal::Refusal;
 use crate::error::Error;
 use crate::kafka::alter_size;
-use crate::ports::{AlterGroups, ReadGroups};
+use crate::ports::{AlterGroups, ReadGroups, ReadRecords};
 use crate::store::Store;
 use crate::wire::PlanStep;
 
@@ -57,24 +58,36 @@ pub async fn load(store: &Store, id: &PlanId) -> Result<(Plan, Recovery), Error>
     }
 }
 
+/// How a cluster is reached, by its name in the configuration. Nothing is connected before it is needed.
+#[derive(Debug, Clone, Copy)]
+pub struct Connect<CR, CW, CD> {
+    /// To read groups.
+    pub reader: CR,
+    /// To alter them.
+    pub writer: CW,
+    /// To read records: only for a plan that passes some over.
+    pub records: CD,
+}
+
 /// Applies a plan. `left` is what is left of the invocation.
 ///
 /// # Errors
 /// Something failed. Whether anything was sent by then is on record, and Verify reads it.
-pub async fn run<R, W, CR, CW>(
+pub async fn run<R, W, D, CR, CW, CD>(
     config: &Config,
     store: &Store,
     step: &PlanStep,
     left: Duration,
     default_switch: bool,
-    connect_reader: CR,
-    connect_writer: CW,
+    connect: Connect<CR, CW, CD>,
 ) -> Result<Applied, Error>
 where
     R: ReadGroups,
     W: AlterGroups,
+    D: ReadRecords,
     CR: AsyncFn(&str) -> Result<R, Error>,
     CW: AsyncFn(&str) -> Result<W, Error>,
+    CD: AsyncFn(&str) -> Result<D, Error>,
 {
     if left < LEAST_TIME {
         return Err(Error::OutOfTime {
@@ -88,8 +101,22 @@ where
     if !store.begin_apply(&step.plan_id, apply_until).await? {
         return refuse(store, &step.plan_id, apply_until, vec![Refusal::Fenced]).await;
     }
-    let reader = connect_reader(&plan.cluster).await?;
-    let approved = match open_door(config, store, step, &plan, &reader, default_switch).await? {
+    let reader = (connect.reader)(&plan.cluster).await?;
+    // Before the group is read: between that and the first request nothing else may take time.
+    let rereads = if plan.skips.is_empty() {
+        BTreeMap::new()
+    } else {
+        reread::reread(&(connect.records)(&plan.cluster).await?, &plan).await
+    };
+    let door = Door {
+        config,
+        store,
+        step,
+        plan: &plan,
+        rereads: &rereads,
+        default_switch,
+    };
+    let approved = match door.open(&reader).await? {
         Ok(approved) => approved,
         Err(refusals) => return refuse(store, &step.plan_id, apply_until, refusals).await,
     };
@@ -103,7 +130,7 @@ where
         };
         return refuse(store, &step.plan_id, apply_until, vec![refusal]).await;
     }
-    let writer = connect_writer(&plan.cluster).await?;
+    let writer = (connect.writer)(&plan.cluster).await?;
     let applied = send(store, step, &approved, &writer, apply_until, default_switch).await;
     // The handle goes before anything else is said: an unsent request can leave for as long as it lives.
     writer.close().await;
@@ -115,41 +142,52 @@ where
     Ok(applied)
 }
 
-/// Reads everything again and asks the rules.
-async fn open_door<R: ReadGroups>(
-    config: &Config,
-    store: &Store,
-    step: &PlanStep,
-    plan: &Plan,
-    reader: &R,
+/// What is asked before anything is sent.
+struct Door<'a> {
+    config: &'a Config,
+    store: &'a Store,
+    step: &'a PlanStep,
+    plan: &'a Plan,
+    rereads: &'a BTreeMap<(TopicPartition, i64), Reread>,
     default_switch: bool,
-) -> Result<Result<ApprovedPlan, Vec<Refusal>>, Error> {
-    let partitions = plan.moves.iter().map(|m| m.partition.clone()).collect();
-    let seen = observe_stable(reader, &plan.group, &partitions).await?;
-    let approval = store
-        .approval_of(&plan.id)
-        .await?
-        .map(|(_, approval)| approval);
-    let recovery = load(store, &plan.id).await?.1;
-    let claim = store.claim(&plan.cluster_id, &plan.group).await?;
-    let pre_image = store.pre_image(&plan.id).await?;
-    let config_hash = config
-        .resolve(&plan.cluster, &plan.group)
-        .map_or(String::new(), |resolved| resolved.config_hash);
-    Ok(authorize(
-        plan,
-        &Evidence {
-            now: Timestamp::now(),
-            execution: &step.execution,
-            approval: approval.as_ref(),
-            recovery: &recovery,
-            claim: claim.as_ref(),
-            apply_enabled: store.apply_switch().await?.unwrap_or(default_switch),
-            config_hash: &config_hash,
-            seen: &seen,
-            pre_image: pre_image.as_ref(),
-        },
-    ))
+}
+
+impl Door<'_> {
+    /// Reads everything again and asks the rules.
+    async fn open<R: ReadGroups>(
+        &self,
+        reader: &R,
+    ) -> Result<Result<ApprovedPlan, Vec<Refusal>>, Error> {
+        let (store, plan) = (self.store, self.plan);
+        let partitions = plan.moves.iter().map(|m| m.partition.clone()).collect();
+        let seen = observe_stable(reader, &plan.group, &partitions).await?;
+        let approval = store
+            .approval_of(&plan.id)
+            .await?
+            .map(|(_, approval)| approval);
+        let recovery = load(store, &plan.id).await?.1;
+        let claim = store.claim(&plan.cluster_id, &plan.group).await?;
+        let pre_image = store.pre_image(&plan.id).await?;
+        let config_hash = self
+            .config
+            .resolve(&plan.cluster, &plan.group)
+            .map_or(String::new(), |resolved| resolved.config_hash);
+        Ok(authorize(
+            plan,
+            &Evidence {
+                now: Timestamp::now(),
+                execution: &self.step.execution,
+                approval: approval.as_ref(),
+                recovery: &recovery,
+                claim: claim.as_ref(),
+                apply_enabled: store.apply_switch().await?.unwrap_or(self.default_switch),
+                config_hash: &config_hash,
+                seen: &seen,
+                pre_image: pre_image.as_ref(),
+                rereads: self.rereads,
+            },
+        ))
+    }
 }
 
 /// Sends the requests one at a time and stops at the first that is not accepted whole.

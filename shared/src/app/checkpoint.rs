@@ -226,11 +226,11 @@ where
     Ok(results.into_iter().chain(unlisted).collect())
 }
 
-/// Every group that is to have a checkpoint, and why others may be missing.
+/// Every group that is to be looked after, and why others may be missing.
 ///
 /// Groups that no broker lists are asked for all the same, and their failure is news: those configured by name, and
 /// those that had a checkpoint. A list lacks them when their offsets are gone or their coordinator is down.
-async fn all_groups<R: ReadGroups>(
+pub(super) async fn all_groups<R: ReadGroups>(
     config: &Config,
     store: &Store,
     cluster: &str,

@@ -12,12 +12,15 @@ use crate::domain::plan::PlanId;
 use crate::error::Error;
 use crate::ports::ReadGroups;
 
+pub mod alert;
 pub mod apply;
 pub mod approval;
 pub mod checkpoint;
+pub mod guard;
 pub mod observe;
 pub mod plan;
 pub mod report;
+pub mod reread;
 pub mod sweep;
 pub mod verify;
 

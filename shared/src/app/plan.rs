@@ -318,6 +318,14 @@ async fn take_over(
         Some(PlanResult::Ready(plan)) if now >= plan.approve_by => Refusal::ApprovalExpired {
             approve_by: plan.approve_by,
         },
+        Some(PlanResult::Ready(plan)) if let Some(record) = plan.unkept() => {
+            Refusal::QuarantineUnconfirmed {
+                partition: record.partition.clone(),
+                offset: record.record.offset,
+                why: "the plan is a dry run, which keeps nothing; ask again without dry_run"
+                    .to_owned(),
+            }
+        }
         Some(PlanResult::Ready(plan)) => {
             match open(store, execution, plan, plan.apply_within_seconds, now).await? {
                 Opened::Yes => {

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::plan_id;
+use super::{alert, plan_id};
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
 use crate::domain::audit::{Audit, AuditPartition, AuditStatus};
 use crate::domain::plan::{PlanId, PlanRecord, PlanResult};
@@ -24,6 +24,16 @@ pub struct Reported {
     pub message: String,
 }
 
+impl From<Audit> for Reported {
+    fn from(audit: Audit) -> Self {
+        Self {
+            status: audit.status,
+            code: audit.code,
+            message: audit.message,
+        }
+    }
+}
+
 /// Reports an execution. A second report of the same one says what the first did.
 ///
 /// # Errors
@@ -35,6 +45,9 @@ pub async fn run(
     started_at: Option<Timestamp>,
     state: &ReportState,
 ) -> Result<Reported, Error> {
+    if let Some(found) = &state.alert {
+        return Ok(alert::tell(store, slack, execution, found).await?.into());
+    }
     // An execution that ends another one's recovery reports for that one.
     let (execution, plan_id) = match &state.reconcile {
         Some(other) => (other.execution.as_str(), Some(other.plan_id.clone())),
@@ -45,11 +58,7 @@ pub async fn run(
     };
     let error = state.last_error().map(StepError::text);
     let audit = end(store, slack, execution, plan_id.as_ref(), error.as_deref()).await?;
-    Ok(Reported {
-        status: audit.status,
-        code: audit.code,
-        message: audit.message,
-    })
+    Ok(audit.into())
 }
 
 /// The plan that an execution is about. A plan step that failed has named none, but may have claimed the group or even

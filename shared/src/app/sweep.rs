@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{plan_id, report};
+use super::{alert, plan_id, report};
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
 use crate::domain::plan::PlanId;
 use crate::error::{Error, chain};
@@ -12,7 +12,8 @@ use crate::executions::{Executions, Status, Told};
 use crate::page::{Delivery, deliver};
 use crate::slack::Slack;
 use crate::store::{Lapse, LinkHash, Store};
-use crate::wire::Reconcile;
+use crate::wire::guard::AlertRef;
+use crate::wire::{Reconcile, ReportState};
 
 /// How many executions may try to end one recovery before people have to.
 const RECONCILE_TRIES: usize = 5;
@@ -101,11 +102,23 @@ async fn end_unclaimed(
         // Step Functions may not know yet what it has told already; asked again, it does.
         return Err(Error::StillRunning(execution.to_owned()));
     }
+    if let Some(found) = alert_of(executions, execution).await? {
+        alert::tell(store, slack, execution, &found).await?;
+        return Ok(());
+    }
     // It may have got as far as a plan: a refusal, or one that was only to be read.
     let plan = plan_id(execution, known.started_at);
     let plan = store.plan(&plan).await?.map(|record| record.id);
     report::end(store, slack, execution, plan.as_ref(), None).await?;
     Ok(())
+}
+
+/// What an execution was to tell, if that was what it was for.
+async fn alert_of(executions: &Executions, execution: &str) -> Result<Option<AlertRef>, Error> {
+    let input = executions.input(execution).await?;
+    // An input is anybody's. One that is no alert is reported on as any other.
+    let state: Option<ReportState> = input.and_then(|input| serde_json::from_value(input).ok());
+    Ok(state.and_then(|state| state.alert))
 }
 
 async fn one(

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::group::{Activity, GroupObservation};
+use super::guard::quarantine::{Kept, Reread, SkippedRecord};
 use super::offset::{CommittedOffset, Fault, GroupId, TopicPartition, distance};
 use super::plan::{PartitionMove, Plan, PlanDigest, PlanId, check_plan};
 use super::planner::{members_seen, seconds};
@@ -182,6 +183,8 @@ pub struct Evidence<'a> {
     pub seen: &'a GroupObservation,
     /// The pre-image that an earlier try of the same recovery stored.
     pub pre_image: Option<&'a PreImage>,
+    /// The records that the plan passes over, and their copies, read again: by partition and offset.
+    pub rereads: &'a BTreeMap<(TopicPartition, i64), Reread>,
 }
 
 /// A plan that may be applied now, and what is left of it to do.
@@ -282,6 +285,7 @@ impl AlterRequest {
 pub fn authorize(plan: &Plan, evidence: &Evidence<'_>) -> Result<ApprovedPlan, Vec<Refusal>> {
     let mut refusals = permission(plan, evidence);
     refusals.extend(staleness(plan, evidence));
+    refusals.extend(passed_over(plan, evidence));
     let mut pending = Vec::new();
     let mut pre_image = BTreeMap::new();
     for m in &plan.moves {
@@ -401,6 +405,28 @@ fn staleness(plan: &Plan, evidence: &Evidence<'_>) -> Vec<Refusal> {
         }
     }
     refusals
+}
+
+/// Why a record must not be passed over: it is not kept, or it or its copy is not what it was.
+fn passed_over(plan: &Plan, evidence: &Evidence<'_>) -> Vec<Refusal> {
+    let refuse = |skipped: &SkippedRecord| {
+        let unconfirmed = |why: &str| Refusal::QuarantineUnconfirmed {
+            partition: skipped.partition.clone(),
+            offset: skipped.record.offset,
+            why: why.to_owned(),
+        };
+        if skipped.kept == Kept::NotYet {
+            return Some(unconfirmed("the plan is a dry run, which keeps nothing"));
+        }
+        let place = (skipped.partition.clone(), skipped.record.offset);
+        match evidence.rereads.get(&place) {
+            None => Some(unconfirmed("it was not read again")),
+            Some(seen) => skipped
+                .stale(seen)
+                .map(|changed| Refusal::PlanStale { changed }),
+        }
+    };
+    plan.skips.iter().filter_map(refuse).collect()
 }
 
 /// What is committed now for one move's partition, and whether it still has to be moved.

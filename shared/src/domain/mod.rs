@@ -4,6 +4,7 @@ pub mod approval;
 pub mod audit;
 pub mod checkpoint;
 pub mod group;
+pub mod guard;
 pub mod incident;
 pub mod offset;
 pub mod plan;

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::checkpoint::CheckpointId;
 use super::group::{Activity, GroupObservation, GroupState, GroupType};
+use super::guard::quarantine::{Kept, SkippedRecord};
 use super::offset::{
     ClusterId, CommittedOffset, GroupId, TopicId, TopicPartition, Watermarks, distance,
 };
@@ -55,6 +56,8 @@ pub enum Source {
         /// That plan.
         plan: PlanId,
     },
+    /// The records that the plan names are passed over.
+    Skip,
 }
 
 impl fmt::Display for Source {
@@ -66,6 +69,7 @@ impl fmt::Display for Source {
             Self::Shift { by } => write!(f, "the current offsets shifted by {by}"),
             Self::Earliest => f.write_str("the log start"),
             Self::Undo { plan } => write!(f, "the state before plan {plan}"),
+            Self::Skip => f.write_str("after the records that are passed over"),
         }
     }
 }
@@ -199,6 +203,18 @@ pub enum Warning {
         /// Which.
         kind: String,
     },
+    /// Records are passed over, and no copy of them is kept.
+    RecordsLost {
+        /// How many.
+        records: usize,
+    },
+    /// Records are passed over that no validator finds anything wrong with.
+    GoodRecordsSkipped {
+        /// How many.
+        records: usize,
+    },
+    /// Two samples of the group are all that the plan rests on.
+    TwoSamples,
 }
 
 impl fmt::Display for Warning {
@@ -245,23 +261,39 @@ impl fmt::Display for Warning {
             Self::MustBeStopped {
                 members,
                 drift_limit,
-            } => write!(
-                f,
-                "the group is active ({} {}): stop its consumers after approving; \
-                 until then its commits may go forward by at most {drift_limit} a partition",
-                members.len(),
-                if members.len() == 1 {
-                    "member"
-                } else {
-                    "members"
-                }
-            ),
+            } => {
+                let members = match members.len() {
+                    1 => "1 member".to_owned(),
+                    count => format!("{count} members"),
+                };
+                let until = match drift_limit {
+                    0 => "no commit that it moves may move until then".to_owned(),
+                    limit => format!(
+                        "until then its commits may go forward by at most {limit} a partition"
+                    ),
+                };
+                write!(
+                    f,
+                    "the group is active ({members}): stop its consumers after approving; {until}"
+                )
+            }
             Self::AssignOnly => f.write_str(
                 "the group has no group protocol: consumers that assign themselves are invisible",
             ),
             Self::Stateful { kind } => write!(
                 f,
                 "a {kind} group: its state stores or connector offsets are not moved with it"
+            ),
+            Self::RecordsLost { records } => write!(
+                f,
+                "THE RECORDS WILL BE LOST: {records} are passed over and no copy is kept (publish_to_dlq_topic = false)"
+            ),
+            Self::GoodRecordsSkipped { records } => write!(
+                f,
+                "{records} of the records that are passed over fail no validator; they are kept, but the group never reads them"
+            ),
+            Self::TwoSamples => f.write_str(
+                "two-sample evidence: the policy asks for no more than two looks at the group before a skip is proposed",
             ),
         }
     }
@@ -326,6 +358,9 @@ pub struct Plan {
     pub source: Source,
     /// The moves, sorted by partition, each partition once.
     pub moves: Vec<PartitionMove>,
+    /// The records that are passed over, sorted by partition and offset; none unless the source is [`Source::Skip`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skips: Vec<SkippedRecord>,
     /// What is left alone and why, sorted by partition.
     pub left_alone: Vec<(TopicPartition, LeftAlone)>,
     /// What the approver has to know.
@@ -356,6 +391,12 @@ impl Plan {
     #[must_use]
     pub fn goes_back(&self) -> bool {
         self.moves.iter().any(|m| m.skipped() == 0)
+    }
+
+    /// A record that it passes over and of which no copy was made yet: such a plan shows what would be done, no more.
+    #[must_use]
+    pub fn unkept(&self) -> Option<&SkippedRecord> {
+        self.skips.iter().find(|s| s.kept == Kept::NotYet)
     }
 
     /// Whether applying creates the group: no partition has a commit, and it is gone.
@@ -431,6 +472,9 @@ impl Plan {
                 m.lost
             ));
         }
+        for skipped in &self.skips {
+            csv.push_str(&skipped_line(skipped));
+        }
         for (partition, why) in &self.left_alone {
             csv.push_str(&format!(
                 "{},{},{}\n",
@@ -492,6 +536,37 @@ pub(super) fn total(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
 
+/// One record that is passed over: where, when, how big, its hash, what is wrong with it, where it is kept.
+fn skipped_line(skipped: &SkippedRecord) -> String {
+    let text = |text: &str| serde_json::Value::from(text).to_string();
+    let number = |n: Option<String>| n.unwrap_or_default();
+    let record = &skipped.record;
+    let failure = skipped.failure.as_ref().map_or_else(
+        || "no validator fails".to_owned(),
+        |failure| format!("fails {}: {}", failure.validator, failure.problem),
+    );
+    let kept = match &skipped.kept {
+        Kept::In(copy) => format!("kept at {copy}"),
+        Kept::No => "NOT KEPT".to_owned(),
+        Kept::NotYet => "not kept yet".to_owned(),
+    };
+    format!(
+        "passed over,{},{},{},{},{},{},{},{},{},{},{},{}\n",
+        text(&skipped.partition.topic),
+        skipped.partition.partition,
+        record.offset,
+        number(record.leader_epoch.map(|epoch| epoch.to_string())),
+        record.timestamp_type,
+        record.timestamp_ms,
+        number(record.key_bytes.map(|bytes| bytes.to_string())),
+        number(record.value_bytes.map(|bytes| bytes.to_string())),
+        record.fingerprint.0,
+        skipped.dedupe_id,
+        text(&failure),
+        text(&kept)
+    )
+}
+
 /// `offset,epoch,metadata` with empty fields for what is absent.
 fn triple(committed: Option<&CommittedOffset>) -> String {
     committed.map_or_else(
@@ -539,6 +614,7 @@ pub fn check_plan(plan: &Plan) -> Vec<String> {
                 .map(|fault| format!("{at} {fault}")),
         );
     }
+    wrong.extend(check_skips(plan));
     if plan.approve_by <= plan.created_at {
         wrong.push("it expires before it can be approved".to_owned());
     }
@@ -562,6 +638,46 @@ pub fn check_plan(plan: &Plan) -> Vec<String> {
         .is_some_and(|disowns| disowns.after > plan.created_at)
     {
         wrong.push("it disowns a time that is yet to come".to_owned());
+    }
+    wrong
+}
+
+/// A skip passes over exactly the records that it names, and every one of its partitions names some.
+fn check_skips(plan: &Plan) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if plan.source != Source::Skip {
+        if !plan.skips.is_empty() {
+            wrong.push("it names records that are passed over, but it is no skip".to_owned());
+        }
+        return wrong;
+    }
+    if plan.drift_limit != 0 {
+        wrong.push("offsets may move although it passes over named records".to_owned());
+    }
+    let place = |s: &SkippedRecord| (s.partition.clone(), s.record.offset);
+    if !plan.skips.is_sorted_by(|a, b| place(a) < place(b)) {
+        wrong.push("its records are not in order, or one is there twice".to_owned());
+    }
+    for m in &plan.moves {
+        let last = plan.skips.iter().rfind(|s| s.partition == m.partition);
+        let first = plan.skips.iter().find(|s| s.partition == m.partition);
+        let named = match (&m.from, &m.to, first, last) {
+            (Some(from), Some(to), Some(first), Some(last)) => {
+                from.offset <= first.record.offset
+                    && last.record.offset.checked_add(1) == Some(to.offset)
+            }
+            _ => false,
+        };
+        if !named {
+            let at = &m.partition;
+            wrong.push(format!(
+                "{at} does not move to right after the records that it names"
+            ));
+        }
+    }
+    let moved: BTreeSet<_> = plan.moves.iter().map(|m| &m.partition).collect();
+    if plan.skips.iter().any(|s| !moved.contains(&s.partition)) {
+        wrong.push("it names records of a partition that it does not move".to_owned());
     }
     wrong
 }

@@ -6,12 +6,13 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::checkpoint::{Anomaly, Checkpoint, CheckpointHeader, truncations};
 use super::group::{Activity, GroupDescription, GroupObservation, GroupState, Member};
+use super::guard::quarantine::{Kept, SkippedRecord};
 use super::offset::{
     ClusterId, CommittedOffset, Fault, TopicId, TopicPartition, Watermarks, distance,
 };
 use super::plan::{Disowns, LeftAlone, PartitionMove, Plan, PlanId, Source, Warning, total};
 use super::policy::GroupPolicy;
-use super::refusal::{MemberSeen, Refusal};
+use super::refusal::{MemberSeen, Refusal, Stale};
 use super::request::{RewindRequest, Selection};
 
 /// What the target of a request resolved to, with the evidence that judges it.
@@ -41,6 +42,15 @@ pub enum Targets<'a> {
     Shift(i64),
     /// The log start.
     Earliest,
+    /// Right after the records that are passed over, from exactly the commits that the guard saw.
+    Past {
+        /// The committed offset of each partition when its records were read.
+        committed: &'a BTreeMap<TopicPartition, i64>,
+        /// The records, sorted by partition and offset.
+        records: &'a [SkippedRecord],
+        /// Whether two samples are all that this rests on.
+        two_samples: bool,
+    },
     /// There is none, for this reason; the rest is judged all the same, so that all reasons are told at once.
     Missing(&'a Refusal),
     /// The state before an earlier plan.
@@ -180,6 +190,7 @@ fn known<'a>(planning: &'a Planning<'_>) -> BTreeSet<&'a TopicPartition> {
     match &planning.targets {
         Targets::Checkpoint { checkpoint, .. } => known.extend(checkpoint.partitions.keys()),
         Targets::Undo { pre_image, .. } => known.extend(pre_image.keys()),
+        Targets::Past { committed, .. } => known.extend(committed.keys()),
         Targets::Timestamp { .. }
         | Targets::Offsets(_)
         | Targets::Shift(_)
@@ -204,6 +215,9 @@ fn not_asked(planning: &Planning<'_>, partition: &TopicPartition) -> Option<Left
         },
         Targets::Offsets(offsets) => {
             (!offsets.contains_key(partition)).then_some(LeftAlone::NotSelected)
+        }
+        Targets::Past { committed, .. } => {
+            (!committed.contains_key(partition)).then_some(LeftAlone::NotSelected)
         }
         Targets::Undo { pre_image, .. } => {
             (!pre_image.contains_key(partition)).then_some(LeftAlone::NotMovedThen)
@@ -546,6 +560,9 @@ fn wanted(
             Some(from) => bare(from.offset.saturating_add(*by)),
         },
         Targets::Earliest => bare(log.log_start),
+        Targets::Past {
+            committed, records, ..
+        } => past(partition, from, committed.get(partition), records),
         Targets::Missing(refusal) => Wanted::Refuse((*refusal).clone()),
         Targets::Undo { plan, pre_image } => {
             let Some(before) = pre_image.get(partition) else {
@@ -563,6 +580,31 @@ fn wanted(
                 Some(committed) => Wanted::Commit(committed.clone(), Together::Yes),
             }
         }
+    }
+}
+
+/// Right after the last record that is passed over: only from where the records were read, or others would be passed
+/// over with them.
+fn past(
+    partition: &TopicPartition,
+    from: Option<&CommittedOffset>,
+    committed: Option<&i64>,
+    records: &[SkippedRecord],
+) -> Wanted {
+    if from.map(|from| &from.offset) != committed {
+        return Wanted::Refuse(Refusal::PlanStale {
+            changed: Stale::CommittedOffset {
+                partition: partition.clone(),
+                planned: committed.copied(),
+                seen: from.map(|from| from.offset),
+                limit: 0,
+            },
+        });
+    }
+    let last = records.iter().rfind(|r| r.partition == *partition);
+    match last.and_then(|last| last.record.offset.checked_add(1)) {
+        Some(target) => Wanted::Commit(CommittedOffset::bare(target), Together::No),
+        None => Wanted::Leave(LeftAlone::NotSelected),
     }
 }
 
@@ -611,12 +653,15 @@ fn bounded(
         });
     }
     let target = requested.max(log.log_start);
-    let undo = matches!(planning.targets, Targets::Undo { .. });
+    let forward = allow.forward
+        || matches!(
+            planning.targets,
+            Targets::Undo { .. } | Targets::Past { .. }
+        );
     // From a position that retention has passed, the log start is no step forward: nothing there is left to skip.
     if let Some(from) = from
         && target > from.offset.max(log.log_start)
-        && !allow.forward
-        && !undo
+        && !forward
     {
         return Err(Refusal::ForwardMove {
             partition: partition.clone(),
@@ -669,6 +714,7 @@ fn log_truncations(planning: &Planning<'_>, moves: &[PartitionMove]) -> Vec<Refu
         })),
         Targets::Timestamp { .. }
         | Targets::Offsets(_)
+        | Targets::Past { .. }
         | Targets::Shift(_)
         | Targets::Earliest
         | Targets::Missing(_) => {}
@@ -723,8 +769,16 @@ fn warnings(
     if let Activity::Active { members, .. } = seen.activity() {
         warnings.push(Warning::MustBeStopped {
             members: members_seen(&members),
-            drift_limit: planning.policy.drift_limit,
+            drift_limit: drift_limit(planning),
         });
+    }
+    if let Targets::Past {
+        records,
+        two_samples,
+        ..
+    } = planning.targets
+    {
+        warnings.extend(of_skip(records, two_samples));
     }
     if let Targets::Checkpoint {
         later, passed_over, ..
@@ -788,6 +842,33 @@ fn warnings(
     warnings
 }
 
+/// How far forward a commit may go until the plan is applied. Where named records are passed over, not at all: whatever
+/// the group reads itself need not be passed over.
+fn drift_limit(planning: &Planning<'_>) -> u64 {
+    match planning.targets {
+        Targets::Past { .. } => 0,
+        _ => planning.policy.drift_limit,
+    }
+}
+
+/// What the approver of a skip has to know.
+fn of_skip(records: &[SkippedRecord], two_samples: bool) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let lost = records.iter().filter(|r| r.kept == Kept::No).count();
+    if lost > 0 {
+        warnings.push(Warning::RecordsLost { records: lost });
+    }
+    let good = records.iter().filter(|r| r.failure.is_none()).count();
+    let judged = records.iter().any(|r| r.failure.is_some());
+    if judged && good > 0 {
+        warnings.push(Warning::GoodRecordsSkipped { records: good });
+    }
+    if two_samples {
+        warnings.push(Warning::TwoSamples);
+    }
+    warnings
+}
+
 fn assemble(
     planning: &Planning<'_>,
     moves: Vec<PartitionMove>,
@@ -807,6 +888,7 @@ fn assemble(
         },
         Targets::Timestamp { at, .. } => Source::Timestamp { at: *at },
         Targets::Offsets(_) => Source::Offsets,
+        Targets::Past { .. } => Source::Skip,
         Targets::Shift(by) => Source::Shift { by: *by },
         Targets::Earliest | Targets::Missing(_) => Source::Earliest,
         Targets::Undo { plan, .. } => Source::Undo {
@@ -831,9 +913,13 @@ fn assemble(
         approve_by: planning.now + seconds(policy.approve_within_seconds),
         apply_within_seconds: policy.apply_within_seconds,
         waits_for_empty: active,
-        drift_limit: if active { policy.drift_limit } else { 0 },
+        drift_limit: if active { drift_limit(planning) } else { 0 },
         source,
         moves,
+        skips: match planning.targets {
+            Targets::Past { records, .. } => records.to_vec(),
+            _ => Vec::new(),
+        },
         left_alone,
         warnings,
         disowns: None,

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::guard::policy::GuardPolicy;
+
 /// The resolved policy of one group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupPolicy {
@@ -21,6 +23,8 @@ pub struct GroupPolicy {
     pub keep_checkpoints: u32,
     /// How far these must reach back before an older one may expire, in seconds.
     pub min_history_seconds: u32,
+    /// How the guard treats it.
+    pub guard: GuardPolicy,
 }
 
 impl Default for GroupPolicy {
@@ -33,6 +37,7 @@ impl Default for GroupPolicy {
             apply_within_seconds: 2_100,
             keep_checkpoints: 168,
             min_history_seconds: 86_400,
+            guard: GuardPolicy::default(),
         }
     }
 }

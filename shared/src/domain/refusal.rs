@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::checkpoint::CheckpointId;
+use super::guard::verdict::Verdict;
 use super::offset::{Fault, TopicPartition, distance};
 use super::plan::PlanId;
 
@@ -40,6 +41,22 @@ pub enum Stale {
         seen: Option<i64>,
         /// How far forward it may have gone.
         limit: u64,
+    },
+    /// A record that is to be passed over is not what the plan was made with.
+    SourceRecord {
+        /// Where.
+        partition: TopicPartition,
+        /// Its offset.
+        offset: i64,
+        /// What was found.
+        why: String,
+    },
+    /// The copy of a record that is to be passed over is not what was kept.
+    QuarantineCopy {
+        /// Where it was kept.
+        copy: String,
+        /// What was found.
+        why: String,
     },
     /// The target left `[log start, high watermark]`.
     Target {
@@ -81,6 +98,17 @@ impl fmt::Display for Stale {
                 offset(planned),
                 offset(seen)
             ),
+            Self::SourceRecord {
+                partition,
+                offset,
+                why,
+            } => write!(f, "record {offset} of {partition} is not as it was: {why}"),
+            Self::QuarantineCopy { copy, why } => {
+                write!(
+                    f,
+                    "the copy in quarantine at {copy} is not as it was: {why}"
+                )
+            }
             Self::Target {
                 partition,
                 target,
@@ -260,6 +288,77 @@ pub enum Refusal {
     NotAuthorisedToAlter {
         /// The group.
         group: String,
+    },
+    /// What is asked for does not follow from what was seen.
+    NotWarranted {
+        /// Where.
+        partition: TopicPartition,
+        /// Why the partition is where it is.
+        verdict: Verdict,
+    },
+    /// The poison record is not the next one: a commit after it would pass over good records unprocessed.
+    PoisonNotAtCommitted {
+        /// Where.
+        partition: TopicPartition,
+        /// The first record that waits.
+        first: i64,
+        /// The first record that fails.
+        poison: i64,
+    },
+    /// Aborted records lie at the commit, and whether the group reads them is not known.
+    IsolationUnknown {
+        /// Where.
+        partition: TopicPartition,
+        /// The first record of a `read_committed` consumer.
+        committed: Option<i64>,
+        /// The first record of a `read_uncommitted` consumer.
+        uncommitted: Option<i64>,
+    },
+    /// The record that would be passed over cannot be read, so it cannot be kept.
+    RecordUnreadable {
+        /// Where.
+        partition: TopicPartition,
+        /// Why.
+        why: String,
+    },
+    /// The record comes from quarantine itself: it would go round and round.
+    RecordFromQuarantine {
+        /// Where.
+        partition: TopicPartition,
+        /// The record.
+        offset: i64,
+    },
+    /// More records would be passed over than one plan may.
+    TooManyRecords {
+        /// How many.
+        records: u64,
+        /// How many one plan may.
+        limit: u32,
+    },
+    /// The partition's skips of the last 24 hours are as many as may be.
+    TooManySkips {
+        /// Where.
+        partition: TopicPartition,
+        /// How many there were.
+        skips: u32,
+        /// How many there may be.
+        limit: u32,
+    },
+    /// The quarantine topic cannot keep the record.
+    QuarantineUnusable {
+        /// The topic; empty where none is configured.
+        topic: String,
+        /// Why.
+        why: String,
+    },
+    /// A record that would be passed over is not known to be kept.
+    QuarantineUnconfirmed {
+        /// Where.
+        partition: TopicPartition,
+        /// The record.
+        offset: i64,
+        /// Why.
+        why: String,
     },
     /// The plan does not exist.
     PlanNotFound {
@@ -534,6 +633,71 @@ impl fmt::Display for Refusal {
             Self::NotAuthorisedToAlter { group } => write!(
                 f,
                 "the principal may not commit offsets for group {group}; grant it READ on the group and its topics"
+            ),
+            Self::NotWarranted { partition, verdict } => write!(
+                f,
+                "{partition} is {verdict}, for which this is no remedy; {}",
+                verdict.next_step()
+            ),
+            Self::PoisonNotAtCommitted {
+                partition,
+                first,
+                poison,
+            } => write!(
+                f,
+                "record {poison} of {partition} fails, but {first} is the next one, and a commit after {poison} would lose \
+                 what lies between unprocessed; let the consumers take one record a poll (max.poll.records=1) until the \
+                 commit reaches {poison}, or ask for the whole range with through={poison}"
+            ),
+            Self::IsolationUnknown {
+                partition,
+                committed,
+                uncommitted,
+            } => {
+                let first = |offset: &Option<i64>| offset.map_or("none".to_owned(), |o| o.to_string());
+                write!(
+                    f,
+                    "aborted records lie at the commit of {partition}: the next record is {} for read_committed and {} for \
+                     read_uncommitted consumers; set the group's isolation in the configuration",
+                    first(committed),
+                    first(uncommitted)
+                )
+            }
+            Self::RecordUnreadable { partition, why } => write!(
+                f,
+                "the record of {partition} that waits cannot be kept, so it is not passed over: {why}"
+            ),
+            Self::RecordFromQuarantine { partition, offset } => write!(
+                f,
+                "record {offset} of {partition} was in quarantine before and would go round; deal with it by hand"
+            ),
+            Self::TooManyRecords { records, limit } => write!(
+                f,
+                "{records} records would be passed over, and one plan may pass over {limit}; fix the consumer, \
+                 or raise max_records_per_plan"
+            ),
+            Self::TooManySkips {
+                partition,
+                skips,
+                limit,
+            } => write!(
+                f,
+                "{partition} had {skips} skips in 24 hours, and {limit} are allowed; fix its producer or its consumer, \
+                 or raise max_skips_per_day"
+            ),
+            Self::QuarantineUnusable { topic, why } if topic.is_empty() => {
+                write!(f, "there is no quarantine topic: {why}")
+            }
+            Self::QuarantineUnusable { topic, why } => {
+                write!(f, "the quarantine topic {topic} cannot keep the record: {why}")
+            }
+            Self::QuarantineUnconfirmed {
+                partition,
+                offset,
+                why,
+            } => write!(
+                f,
+                "record {offset} of {partition} is not known to be kept: {why}; it is not passed over"
             ),
             Self::PlanNotFound { plan } => write!(f, "there is no plan {plan}; plan again"),
             Self::PlanUsed { plan } => {

@@ -13,6 +13,7 @@ use super::group::{
     GroupDescription, GroupObservation, GroupState, GroupType, Member, PartitionReading,
     TopicDescription,
 };
+use super::guard::quarantine::Reread;
 use super::offset::{
     ClusterId, CommittedOffset, Fault, GroupId, TopicId, TopicPartition, Watermarks,
 };
@@ -356,6 +357,7 @@ pub(super) struct Apply {
     pub(super) config_hash: String,
     pub(super) seen: GroupObservation,
     pub(super) pre_image: Option<PreImage>,
+    pub(super) rereads: BTreeMap<(TopicPartition, i64), Reread>,
 }
 
 impl Apply {
@@ -372,6 +374,7 @@ impl Apply {
             config_hash: plan.config_hash.clone(),
             seen: scene.seen.clone(),
             pre_image: None,
+            rereads: BTreeMap::new(),
             plan,
         }
     }
@@ -398,6 +401,7 @@ impl Apply {
                 config_hash: &self.config_hash,
                 seen: &self.seen,
                 pre_image: self.pre_image.as_ref(),
+                rereads: &self.rereads,
             },
         )
     }

@@ -27,6 +27,17 @@ impl ErrorCode {
     /// librdkafka answered with something that this crate did not ask for.
     pub(super) const BAD_MSG: Self = Self(E::RD_KAFKA_RESP_ERR__BAD_MSG as i32);
 
+    /// The principal may not see the group.
+    pub(super) const GROUP_AUTH: Self = Self(GROUP_AUTH);
+    /// A consumer's position is not in the log (any more), and it was told to stop there.
+    pub(super) const AUTO_OFFSET_RESET: Self = Self(E::RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET as i32);
+
+    /// The code behind an error of the `rdkafka` crate.
+    pub(super) fn of(error: &rdkafka::error::KafkaError) -> Self {
+        let code = error.rdkafka_error_code().map(|code| code as i32);
+        code.map_or(Self::INVALID_ARG, Self)
+    }
+
     /// `Ok` for code 0.
     pub(super) fn check(self) -> Result<(), Self> {
         if self == Self::NONE {
@@ -181,6 +192,8 @@ pub enum Operation {
     DescribeTopics,
     /// Log start, last stable offset, high watermark, offset of a timestamp.
     ListOffsets,
+    /// What a topic is configured to be.
+    DescribeConfigs,
 }
 
 impl fmt::Display for Operation {

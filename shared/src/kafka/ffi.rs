@@ -7,7 +7,7 @@
 //! - Error codes, states, types and operations come from the broker and form open sets. A Rust enum with a value
 //!   that it does not name is undefined behaviour, so the functions that return one are declared anew here with plain
 //!   integers, and the one struct field of that kind is read through an integer pointer, never through a reference.
-//! - A handle is a [`Handle`], which only ever is a consumer with a group of its own.
+//! - A handle for these calls is a [`Handle`], which only ever is a consumer with a group of its own.
 //! - Every object has one owner, [`Owned`](call::Owned), which knows its destructor.
 #![expect(
     unsafe_code,
@@ -15,11 +15,13 @@
 )]
 
 mod call;
+mod configs;
 mod describe;
 mod elements;
 #[cfg(test)]
 pub(super) mod mock;
 mod offsets;
+mod records;
 
 use std::ffi::{c_char, c_int};
 use std::time::{Duration, Instant};
@@ -28,10 +30,12 @@ use rdkafka_sys as sys;
 use sys::rd_kafka_admin_op_t as Op;
 
 use self::call::{Call, array, code, text};
+pub(super) use self::configs::topic_configs;
 pub(super) use self::describe::{Topic, describe_group, describe_topics};
 pub(super) use self::offsets::{
     Found, Isolation, Spec, all_committed, alter, committed, delete, list_offsets,
 };
+pub(super) use self::records::{produce, record};
 use super::error::ErrorCode;
 use super::handle::Handle;
 

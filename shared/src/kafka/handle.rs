@@ -34,18 +34,7 @@ pub(super) struct Handle {
 impl Handle {
     /// Builds the handle; no connection is waited for.
     pub(super) fn new(settings: &ConnectionSettings) -> Result<Self, KafkaError> {
-        let group_id = format!("offset-guard-{}", Ulid::generate());
-        let context = Context {
-            msk_region: match &settings.auth {
-                Auth::MskIam { region } => Some(region.clone()),
-                _ => None,
-            },
-            last_error: AtomicI32::new(ErrorCode::NONE.0),
-        };
-        let consumer: BaseConsumer<Context> = settings
-            .client_config(&group_id)
-            .create_with_context(context)
-            .map_err(|error| settings_error(&error))?;
+        let consumer = consumer(settings, &[])?;
         let consumer = Arc::new(consumer);
         let stop = Arc::new(AtomicBool::new(false));
         let poller = thread::Builder::new().name("kafka-poll".to_owned()).spawn({
@@ -101,7 +90,23 @@ impl fmt::Debug for Handle {
     }
 }
 
-fn settings_error(error: &RdKafkaError) -> KafkaError {
+/// A consumer with a group of its own, which it never joins, and further librdkafka `properties`.
+///
+/// Nothing polls it yet: no OAUTHBEARER connection is made, and no record is lost, before somebody does.
+pub(super) fn consumer(
+    settings: &ConnectionSettings,
+    properties: &[(&str, &str)],
+) -> Result<BaseConsumer<Context>, KafkaError> {
+    let mut config = settings.consumer_config(&format!("offset-guard-{}", Ulid::generate()));
+    for (key, value) in properties {
+        config.set(*key, *value);
+    }
+    config
+        .create_with_context(Context::new(settings))
+        .map_err(|error| settings_error(&error))
+}
+
+pub(super) fn settings_error(error: &RdKafkaError) -> KafkaError {
     let reason = match error {
         // Its own text repeats the value, which may be a secret.
         RdKafkaError::ClientConfig(_, _, property, _) => {
@@ -120,7 +125,18 @@ pub(super) struct Context {
 }
 
 impl Context {
-    fn last_error(&self) -> ErrorCode {
+    pub(super) fn new(settings: &ConnectionSettings) -> Self {
+        Self {
+            msk_region: match &settings.auth {
+                Auth::MskIam { region } => Some(region.clone()),
+                _ => None,
+            },
+            last_error: AtomicI32::new(ErrorCode::NONE.0),
+        }
+    }
+
+    /// What went wrong on a connection last; a refused login before anything else.
+    pub(super) fn last_error(&self) -> ErrorCode {
         ErrorCode(self.last_error.load(Ordering::Relaxed))
     }
 }

@@ -1,12 +1,15 @@
-//! Kafka: reading groups ([`GroupReader`]) and altering their committed offsets ([`GroupWriter`]).
+//! Kafka: reading groups ([`GroupReader`]) and records ([`RecordReader`]), keeping records ([`RecordKeeper`]), and
+//! altering committed offsets ([`GroupWriter`]).
 
 pub mod alter_size;
 mod error;
 mod ffi;
 mod handle;
+mod keep;
 mod observe;
 mod ports;
 mod reader;
+mod records;
 mod session;
 mod settings;
 #[cfg(test)]
@@ -14,6 +17,8 @@ mod tests;
 mod writer;
 
 pub use error::{ErrorClass, ErrorCode, KafkaError, Operation};
+pub use keep::RecordKeeper;
 pub use reader::GroupReader;
+pub use records::RecordReader;
 pub use settings::{Auth, ConnectionSettings, Credentials};
 pub use writer::GroupWriter;

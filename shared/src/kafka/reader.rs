@@ -180,6 +180,25 @@ impl GroupReader {
         Ok(names.into_iter().zip(faults(answers)).collect())
     }
 
+    /// Every property in effect of one topic.
+    pub(super) async fn topic_configs(
+        &self,
+        topic: &str,
+    ) -> Result<BTreeMap<String, String>, Fault> {
+        let topic = topic.to_owned();
+        self.session
+            .call(Operation::DescribeConfigs, move |handle, limits| {
+                ffi::topic_configs(handle, limits, &topic)
+            })
+            .await
+            .map_err(|error| error.fault())
+    }
+
+    /// When a call that begins now ends at the latest.
+    pub(super) fn deadline(&self) -> Instant {
+        self.session.deadline()
+    }
+
     /// One end of each log, or why it is not known.
     pub(super) async fn ends(
         &self,

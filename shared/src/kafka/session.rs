@@ -63,7 +63,8 @@ impl Session {
         self.until(self.deadline())
     }
 
-    fn deadline(&self) -> Instant {
+    /// When a call that begins now ends at the latest.
+    pub(super) fn deadline(&self) -> Instant {
         let longest = Instant::now() + self.shared.settings.call_timeout;
         self.deadline.map_or(longest, |at| at.min(longest))
     }

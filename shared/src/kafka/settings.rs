@@ -71,19 +71,27 @@ impl ConnectionSettings {
         }
     }
 
-    /// librdkafka's configuration for a handle that only ever administers.
+    /// librdkafka's configuration for a consumer that never subscribes.
     ///
     /// `group_id` is the handle's own: librdkafka crashes a handle without one on `NOT_COORDINATOR`, and a handle that
     /// carried the name of a real group could be taken for a member of it.
-    pub(super) fn client_config(&self, group_id: &str) -> ClientConfig {
+    pub(super) fn consumer_config(&self, group_id: &str) -> ClientConfig {
+        let mut config = self.client_config();
+        config
+            .set("group.id", group_id)
+            // It never subscribes; these say that it could not commit or store anything if it did.
+            .set("enable.auto.commit", "false")
+            .set("enable.auto.offset.store", "false");
+        config
+    }
+
+    /// librdkafka's configuration for a client of any kind.
+    pub(super) fn client_config(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         config
             .set("bootstrap.servers", &self.bootstrap_servers)
             .set("client.id", "offset-guard")
-            .set("group.id", group_id)
-            // It never subscribes; these three say that it could not commit, store or create anything if it did.
-            .set("enable.auto.commit", "false")
-            .set("enable.auto.offset.store", "false")
+            // A producer's own is true: to write into a topic that is not there would create it.
             .set("allow.auto.create.topics", "false")
             // librdkafka's own (30 s, 60 s, 10 s) are longer than a function may run.
             .set("socket.connection.setup.timeout.ms", "5000")
@@ -193,14 +201,14 @@ KzWRGSxeAiEAytm+D1XsGvcTOBs0caqoDcGiFzA6DicFbFPF3ERNAgw=\n\
         for auth in every {
             let name = format!("{auth:?}");
             let settings = ConnectionSettings::new("127.0.0.1:1", auth);
-            let client: Result<BaseConsumer, _> = settings.client_config("test").create();
+            let client: Result<BaseConsumer, _> = settings.consumer_config("test").create();
             assert!(client.is_ok(), "{name}: {:?}", client.err());
         }
         let own_authority = ConnectionSettings {
             ca_pem: Some(CERTIFICATE.to_owned()),
             ..ConnectionSettings::new("127.0.0.1:1", Auth::Tls)
         };
-        let client: Result<BaseConsumer, _> = own_authority.client_config("test").create();
+        let client: Result<BaseConsumer, _> = own_authority.consumer_config("test").create();
         assert!(client.is_ok(), "{:?}", client.err());
     }
 

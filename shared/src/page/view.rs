@@ -410,7 +410,10 @@ fn warnings(plan: &Plan) -> Vec<WarningShown> {
                 | Warning::TopicIdUnknown { .. }
                 | Warning::MayAlterUnknown
                 | Warning::AssignOnly
-                | Warning::Stateful { .. } => Vec::new(),
+                | Warning::Stateful { .. }
+                | Warning::RecordsLost { .. }
+                | Warning::GoodRecordsSkipped { .. }
+                | Warning::TwoSamples => Vec::new(),
             },
         })
         .collect()

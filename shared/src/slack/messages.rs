@@ -10,7 +10,7 @@ use crate::domain::recovery::Outcome;
 use crate::page::visible;
 
 /// How many moves, warnings or reasons a message names.
-const SHOWN: usize = 10;
+pub(super) const SHOWN: usize = 10;
 /// How long one text of strangers may get, escaped; two of them fit a section.
 const LONGEST_TEXT: usize = 1_400;
 /// How long a section's text may be (Slack's reference of the section block); a message with a longer one is refused.
@@ -23,7 +23,7 @@ fn length(text: &str) -> usize {
 
 /// A text of strangers: in one line, with what is hidden made visible, without Slack's control characters (as its
 /// documentation of formatting text asks for), and cut where it is too long to be read.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::new();
     let mut length = 0;
     let line = text.replace("\r\n", " ").replace(['\r', '\n'], " ");
@@ -45,7 +45,7 @@ fn escape(text: &str) -> String {
 }
 
 /// A message of as many sections as its lines need.
-fn message(text: &str, lines: &[String]) -> Value {
+pub(super) fn message(text: &str, lines: &[String]) -> Value {
     let mut sections = vec![format!("*{text}*")];
     for line in lines {
         match sections.last_mut() {
@@ -75,7 +75,7 @@ fn offset(committed: &Option<CommittedOffset>) -> String {
         .map_or("no commit".to_owned(), |c| c.offset.to_string())
 }
 
-fn more(all: usize) -> Option<String> {
+pub(super) fn more(all: usize) -> Option<String> {
     (all > SHOWN).then(|| format!("… and {} more", all - SHOWN))
 }
 

@@ -1,5 +1,9 @@
 //! Audit records, and the end of a recovery with them.
 
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
 use super::body::{BODY, IN_ITEM};
 use super::checkpoints::moved;
 use super::error::Cause;
@@ -9,8 +13,9 @@ use super::pack::Packed;
 use super::table::{Range, Transacted, Write, back_off};
 use super::{Result, Store};
 use crate::domain::audit::Audit;
-use crate::domain::offset::{ClusterId, GroupId};
-use crate::domain::recovery::{Outcome, Recovery};
+use crate::domain::offset::{ClusterId, GroupId, TopicPartition};
+use crate::domain::plan::{PlanRecord, PlanResult, Source};
+use crate::domain::recovery::{Outcome, PartitionOutcome, Recovery};
 
 /// How often an end is tried while what it ends changes under it.
 const TRIES: u32 = 5;
@@ -117,16 +122,10 @@ impl Store {
             let own = release.when("#execution = :execution");
             writes.push(own.value(":execution", execution));
         }
-        let was_moved = match audit.outcome {
+        let was_moved = match &audit.outcome {
             // An Apply that began and that nothing was proven of.
             None => recovery.apply_until.is_some(),
-            Some(Outcome::NotApplied) => false,
-            Some(
-                Outcome::Verified
-                | Outcome::AppliedThenMoved
-                | Outcome::PartiallyApplied
-                | Outcome::Unknown,
-            ) => true,
+            Some(outcome) => moves(outcome),
         };
         let noted = self.try_last_recovery_end(cluster, group).await?;
         if was_moved && noted.is_none_or(|noted| noted < audit.at) {
@@ -152,6 +151,71 @@ impl Store {
         read.await.map_err(|cause: Cause| cause.of("audits"))
     }
 
+    /// How many recoveries of skips moved each partition, or may have, and were reported on at `since` or later.
+    ///
+    /// # Errors
+    /// An item is damaged, or the table cannot be reached.
+    pub async fn skips_since(
+        &self,
+        cluster: &ClusterId,
+        group: &GroupId,
+        since: Timestamp,
+    ) -> Result<BTreeMap<TopicPartition, u32>> {
+        self.try_skips_since(cluster, group, since)
+            .await
+            .map_err(|cause| cause.of("skips_since"))
+    }
+
+    async fn try_skips_since(
+        &self,
+        cluster: &ClusterId,
+        group: &GroupId,
+        since: Timestamp,
+    ) -> Result<BTreeMap<TopicPartition, u32>, Cause> {
+        let pk = keys::audits(Some(cluster), Some(group));
+        let range = Range::Between(keys::from(since), keys::TIMED_END.to_owned());
+        let mut skips = BTreeMap::new();
+        for item in self.query(&pk, range, "").await? {
+            let audit: Audit = self.body(&BODY, &item, &pk).await?;
+            for partition in self.skipped(audit).await? {
+                *skips.entry(partition).or_default() += 1;
+            }
+        }
+        Ok(skips)
+    }
+
+    /// The partitions that a recovery moved, or may have, if it was a skip's.
+    async fn skipped(&self, audit: Audit) -> Result<Vec<TopicPartition>, Cause> {
+        let Some(id) = audit.plan else {
+            return Ok(Vec::new());
+        };
+        let may_have_moved = match audit.outcome {
+            Some(outcome) => moves(&outcome),
+            // Whether an Apply began, that nothing was proven of.
+            None => {
+                let recovery = self.try_recovery(&id).await?;
+                recovery.is_some_and(|r| r.apply_until.is_some())
+            }
+        };
+        if !may_have_moved {
+            return Ok(Vec::new());
+        }
+        let record: Option<PlanRecord> = self.packed(&keys::plan(&id)).await?;
+        let plan = match record.map(|record| record.result) {
+            Some(PlanResult::Ready(plan)) if plan.source == Source::Skip => plan,
+            Some(_) | None => return Ok(Vec::new()),
+        };
+        let not_applied = |partition: &TopicPartition| {
+            let mut of = audit.partitions.iter();
+            of.any(|of| {
+                of.partition == *partition && of.outcome == Some(PartitionOutcome::NotApplied)
+            })
+        };
+        let mut partitions: Vec<_> = plan.moves.into_iter().map(|m| m.partition).collect();
+        partitions.retain(|partition| !not_applied(partition));
+        Ok(partitions)
+    }
+
     /// The audit record of an execution.
     ///
     /// # Errors
@@ -168,5 +232,16 @@ impl Store {
             self.packed(&key).await
         };
         read.await.map_err(|cause: Cause| cause.of("audit_of"))
+    }
+}
+
+/// Whether a recovery that came to this moved its group, or may have.
+fn moves(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::NotApplied => false,
+        Outcome::Verified
+        | Outcome::AppliedThenMoved
+        | Outcome::PartiallyApplied
+        | Outcome::Unknown => true,
     }
 }

@@ -269,10 +269,7 @@ impl Store {
         if until <= after {
             return Ok(0);
         }
-        let range = Range::Between(
-            keys::checkpoints_from(after),
-            keys::checkpoints_until(until),
-        );
+        let range = Range::Between(keys::from(after), keys::checkpoints_until(until));
         let mut marked = 0;
         for header in self.all_headers(cluster, group, range).await? {
             // The range holds `after` itself.

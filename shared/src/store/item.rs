@@ -23,8 +23,8 @@ pub(super) fn text(value: impl Into<String>) -> AttributeValue {
     AttributeValue::S(value.into())
 }
 
-pub(super) fn number(value: u64) -> AttributeValue {
-    AttributeValue::N(value.to_string())
+pub(super) fn number(value: impl Into<i128>) -> AttributeValue {
+    AttributeValue::N(value.into().to_string())
 }
 
 pub(super) fn flag(value: bool) -> AttributeValue {

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::LinkHash;
 use crate::domain::checkpoint::CheckpointId;
+use crate::domain::guard::quarantine::DedupeId;
 use crate::domain::incident::Subject;
 use crate::domain::offset::{ClusterId, GroupId};
 use crate::domain::plan::PlanId;
@@ -13,6 +14,9 @@ const ALONE: &str = "-";
 
 /// Of sort keys that begin with a time.
 pub(super) const TIMED: &str = "T#";
+
+/// What no sort key that begins with a time is above. `$` follows `#`.
+pub(super) const TIMED_END: &str = "T$";
 
 /// Of the sort keys of answers.
 pub(super) const ANSWERS: &str = "ANSWERS#";
@@ -59,8 +63,8 @@ pub(super) fn checkpoint(
     Key::new(checkpoints(cluster, group), sk)
 }
 
-/// What no sort key of a checkpoint of `at` or later is below.
-pub(super) fn checkpoints_from(at: Timestamp) -> String {
+/// What no sort key of `at` or later is below.
+pub(super) fn from(at: Timestamp) -> String {
     format!("{TIMED}{}", instant(at))
 }
 
@@ -167,6 +171,43 @@ pub(super) fn audit(
 /// The pointer from an execution to its audit record, and the proof that there is only one.
 pub(super) fn audit_pointer(execution: &str) -> Key {
     Key::new(format!("AUDITOF#{}", part(execution)), ALONE)
+}
+
+/// Of the sort keys of the places in a ring of samples.
+pub(super) const PLACES: &str = "PLACE#";
+
+pub(super) fn samples(cluster: &ClusterId, group: &GroupId) -> String {
+    of_group("SAMPLE", cluster, group)
+}
+
+/// Where a ring of samples stands.
+pub(super) fn sample_head(cluster: &ClusterId, group: &GroupId) -> Key {
+    Key::new(samples(cluster, group), "HEAD")
+}
+
+pub(super) fn sample_place(cluster: &ClusterId, group: &GroupId, place: u64) -> Key {
+    Key::new(samples(cluster, group), format!("{PLACES}{place:02}"))
+}
+
+/// The runs of the guard over a group, of a cluster by its name in the configuration: its own id need not be known.
+pub(super) fn guard_runs(cluster: &str, group: &GroupId) -> String {
+    format!("GUARDRUN#{}#{}", part(cluster), part(&group.0))
+}
+
+pub(super) fn guard_run(cluster: &str, group: &GroupId, at: Timestamp, id: &str) -> Key {
+    let sk = format!("{}#{}", from(at), part(id));
+    Key::new(guard_runs(cluster, group), sk)
+}
+
+/// What people were told last of a group.
+pub(super) fn told(cluster: &str, group: &GroupId) -> Key {
+    let pk = format!("TOLD#{}#{}", part(cluster), part(&group.0));
+    Key::new(pk, ALONE)
+}
+
+/// The ledger's entry of one record.
+pub(super) fn quarantine(dedupe_id: &DedupeId) -> Key {
+    Key::new(format!("QUARANTINE#{}", part(&dedupe_id.0)), ALONE)
 }
 
 fn approvals(link: &LinkHash) -> String {

@@ -1,4 +1,5 @@
-//! One DynamoDB table: checkpoints, plans, approvals, recoveries, incidents, audit records and the switch.
+//! One DynamoDB table: checkpoints, plans, approvals, recoveries, audit records, what the guard and the webhook remember,
+//! and the switch.
 //!
 //! Every read that decides is strongly consistent, and every write that decides is conditional.
 
@@ -9,12 +10,16 @@ mod checkpoints;
 mod columns;
 mod control;
 mod error;
+mod guard_runs;
 mod incidents;
 mod item;
 mod keys;
+mod looks;
 mod pack;
 mod plans;
+mod quarantine;
 mod recoveries;
+mod samples;
 mod secret;
 mod table;
 
@@ -25,7 +30,9 @@ pub use audits::Closed;
 pub use checkpoints::Put;
 pub use error::{ErrorClass, StoreError};
 pub use incidents::{Claimed, IncidentClaim};
+pub use quarantine::{Begun, LedgerEntry};
 pub use recoveries::Opened;
+pub use samples::{RING_RUNS, Ring};
 pub use secret::{LinkHash, TaskToken};
 
 type Result<T, E = StoreError> = std::result::Result<T, E>;

@@ -15,10 +15,7 @@ use crate::domain::incident::Subject;
 use crate::domain::refusal::Refusal;
 use crate::executions::Started;
 use crate::wire::guard::{GuardAsk, GuardEvent};
-use crate::wire::{LONGEST_TEXT, parse_request};
-
-/// The longest topic name that Kafka has.
-const LONGEST_TOPIC: usize = 249;
+use crate::wire::parse_request;
 
 /// The longest name of an execution (AWS Step Functions, `StartExecution`).
 const LONGEST_KEY: usize = 80;
@@ -82,8 +79,8 @@ pub(super) fn guard_event(
     Ok(GuardEvent {
         cluster: Some(cluster),
         group: Some(group.0),
-        incident: None,
         ask,
+        ..GuardEvent::default()
     })
 }
 
@@ -91,44 +88,8 @@ fn asked(operator: &Sender, mut ask: Map<String, Value>) -> Result<GuardAsk, Pro
     set_requester(operator, &mut ask);
     let ask: GuardAsk = serde_json::from_value(Value::Object(ask))
         .map_err(|error| Problem::Body(format!("ask: {error}")))?;
-    let mut wrong = Vec::new();
-    let mut require = |holds: bool, field: &str, problem: String| {
-        if !holds {
-            let field = format!("ask.{field}");
-            wrong.push(Refusal::InvalidRequest { field, problem });
-        }
-    };
-    let topic = 1..=LONGEST_TOPIC;
-    require(
-        topic.contains(&ask.topic.len()),
-        "topic",
-        "write the topic's exact name".to_owned(),
-    );
-    require(
-        ask.partition >= 0,
-        "partition",
-        "write 0 or more".to_owned(),
-    );
-    require(
-        ask.through.is_none_or(|offset| offset >= 0),
-        "through",
-        "write the offset of the last record, 0 or more".to_owned(),
-    );
-    require(
-        !ask.reason.trim().is_empty() && ask.reason.chars().count() <= LONGEST_TEXT,
-        "reason",
-        format!("say why, in at most {LONGEST_TEXT} characters"),
-    );
-    require(
-        ask.requested_by.chars().count() <= LONGEST_TEXT,
-        "requested_by",
-        "write a shorter name".to_owned(),
-    );
-    if wrong.is_empty() {
-        Ok(ask)
-    } else {
-        Err(Problem::Request(wrong))
-    }
+    ask.parse().map_err(Problem::Request)?;
+    Ok(ask)
 }
 
 /// Who asks is who proved to be it. Whoever the body names besides is named as what it is: a claim.

@@ -15,7 +15,7 @@ use offset_guard::domain::plan::PlanId;
 use offset_guard::domain::recovery::Outcome as Came;
 use offset_guard::error::Error as AppError;
 use offset_guard::executions::Executions;
-use offset_guard::kafka::{GroupReader, GroupWriter};
+use offset_guard::kafka::{GroupReader, GroupWriter, RecordReader};
 use offset_guard::slack::{Slack, SlackError};
 use offset_guard::store::TaskToken;
 use offset_guard::wire::PlanStep;
@@ -232,11 +232,14 @@ impl Case {
             execution: execution.arn.clone(),
             plan_id: plan.clone(),
         };
-        let read = async |_: &str| Ok(GroupReader::connect(settings.clone())?);
-        let write = async |_: &str| Ok(GroupWriter::connect(&settings)?);
+        let connect = apply::Connect {
+            reader: async |_: &str| Ok(GroupReader::connect(settings.clone())?),
+            writer: async |_: &str| Ok(GroupWriter::connect(&settings)?),
+            records: async |_: &str| Ok(RecordReader::connect(settings.clone())?),
+        };
         let left = Duration::from_secs(60);
         let store = &self.world.store;
-        Ok(apply::run(&config, store, &step, left, true, read, write).await?)
+        Ok(apply::run(&config, store, &step, left, true, connect).await?)
     }
 }
 

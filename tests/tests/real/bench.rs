@@ -19,7 +19,7 @@ use offset_guard::domain::offset::TopicPartition;
 use offset_guard::domain::plan::{Plan, PlanId, PlanResult};
 use offset_guard::domain::recovery::AlterAnswer;
 use offset_guard::error::Error as AppError;
-use offset_guard::kafka::{ConnectionSettings, GroupReader, GroupWriter};
+use offset_guard::kafka::{ConnectionSettings, GroupReader, GroupWriter, RecordReader};
 use offset_guard::ports::AlterGroups;
 use offset_guard::slack::{Slack, SlackError};
 use offset_guard::store::{LinkHash, Store, TaskToken};
@@ -304,7 +304,12 @@ impl Bench {
             })
         };
         let (config, store, step) = (&self.config, &self.store, self.step(id));
-        apply::run(config, store, &step, left, true, self.reads(), write).await
+        let connect = apply::Connect {
+            reader: self.reads(),
+            writer: write,
+            records: async |_: &str| Ok(RecordReader::connect(self.settings.clone())?),
+        };
+        apply::run(config, store, &step, left, true, connect).await
     }
 
     /// The verify step.

@@ -284,6 +284,7 @@ pub(crate) fn plan(id: PlanId, count: i32) -> Plan {
         drift_limit: 0,
         source: Source::Earliest,
         moves,
+        skips: vec![],
         left_alone: vec![],
         warnings: vec![],
         disowns: None,

@@ -91,6 +91,7 @@ fn plan() -> Plan {
             ended_at: at("2026-03-14T01:00:02Z"),
         },
         moves: vec![moved("shipments", 1, 43, 31)],
+        skips: Vec::new(),
         left_alone: vec![
             (TopicPartition::new("shipments", 0), LeftAlone::AlreadyThere),
             (TopicPartition::new("shipments", 2), LeftAlone::AlreadyThere),

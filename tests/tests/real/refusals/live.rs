@@ -9,7 +9,7 @@ use offset_guard::app::apply;
 use offset_guard::domain::group::Activity;
 use offset_guard::domain::offset::GroupId;
 use offset_guard::error::Error;
-use offset_guard::kafka::{GroupReader, GroupWriter};
+use offset_guard::kafka::{GroupReader, GroupWriter, RecordReader};
 use offset_guard::wire::PlanStep;
 use offset_guard_local::client::{MemberOptions, Protocol};
 use offset_guard_local::kafka::ConsoleConsumer;
@@ -153,12 +153,15 @@ async fn a_member_that_joins_while_it_is_applied(world: &World) -> Outcome {
         &step,
         Duration::from_secs(60),
         true,
-        async |_: &str| Ok(GroupReader::connect(world.settings())?),
-        async |_: &str| {
-            let member = world.member(&scene.group, scene.topic(), 2).await;
-            *back.lock().map_err(|error| broken(&error))? =
-                Some(member.map_err(|error| broken(&error))?);
-            Ok(GroupWriter::connect(&world.settings())?)
+        apply::Connect {
+            reader: async |_: &str| Ok(GroupReader::connect(world.settings())?),
+            writer: async |_: &str| {
+                let member = world.member(&scene.group, scene.topic(), 2).await;
+                *back.lock().map_err(|error| broken(&error))? =
+                    Some(member.map_err(|error| broken(&error))?);
+                Ok(GroupWriter::connect(&world.settings())?)
+            },
+            records: async |_: &str| Ok(RecordReader::connect(world.settings())?),
         },
     )
     .await?;

@@ -1,4 +1,8 @@
-//! The incident, played from end to end: a bad release has read and committed, and its group is taken back.
+//! Two incidents, played from end to end: a bad release has read and committed, and its group is taken back; and a record
+//! that no consumer can decode is found, kept and passed over.
+
+mod consumer;
+mod poison;
 
 use std::time::Duration;
 
@@ -31,6 +35,9 @@ struct Args {
     /// End what an earlier `--keep` left running, and do nothing else.
     #[arg(long, conflicts_with_all = ["yes", "keep"])]
     end: bool,
+    /// Be the second act's consumer: bootstrap servers, group, topic.
+    #[arg(long, hide = true, num_args = 3)]
+    consume: Option<Vec<String>>,
 }
 
 fn protocol(text: &str) -> std::result::Result<Protocol, String> {
@@ -49,7 +56,11 @@ const DECISION: Duration = Duration::from_secs(3_600);
 
 #[tokio::main]
 async fn main() -> std::process::ExitCode {
-    match play(&Args::parse()).await {
+    let args = Args::parse();
+    if let Some([bootstrap, group, topic]) = args.consume.as_deref() {
+        return consumer::consume(bootstrap, group, topic);
+    }
+    match play(&args).await {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
             say(&format!("\nThe demo stopped: {}", chain(&error)));
@@ -84,6 +95,7 @@ async fn play(args: &Args) -> Result<()> {
         args,
     };
     scene.incident().await?;
+    scene.poison().await?;
     let Scene { stack, .. } = scene;
     if args.keep {
         say(&format!(
@@ -104,7 +116,9 @@ fn config() -> String {
          auth = \"plaintext\"\n\n\
          [[groups]]\n\
          cluster = \"main\"\n\
-         name = \"{GROUP}\"\n"
+         name = \"{GROUP}\"\n\n\
+         {}",
+        poison::config()
     )
 }
 
@@ -174,7 +188,7 @@ impl Scene<'_> {
             .await?;
         let link = rewind.link(&self.stack, GROUP, PATIENCE).await?;
         self.tell(|text| link_in(text).is_some())?;
-        self.approve(&rewind, &link).await?;
+        self.approve(&rewind, &link, GROUP).await?;
         self.expect(&rewind, "VERIFIED").await?;
 
         title("8. Kafka's own tool says");
@@ -232,14 +246,18 @@ impl Scene<'_> {
         })
     }
 
-    /// What `kafka-consumer-groups --describe` says.
+    /// What `kafka-consumer-groups --describe` says of the first act's group.
     async fn describe(&self) -> Result<()> {
+        self.describe_group(GROUP).await
+    }
+
+    async fn describe_group(&self, group: &str) -> Result<()> {
         let number = |value: Option<i64>| value.map_or("-".to_owned(), |value| value.to_string());
         say(&format!(
             "  {:<12} {:>9} {:>14} {:>14} {:>5}",
             "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"
         ));
-        for row in self.stack.cli()?.describe_group(GROUP).await? {
+        for row in self.stack.cli()?.describe_group(group).await? {
             say(&format!(
                 "  {:<12} {:>9} {:>14} {:>14} {:>5}",
                 row.topic,
@@ -277,13 +295,13 @@ impl Scene<'_> {
     }
 
     /// Waits for a person in a browser, or is that person.
-    async fn approve(&self, rewind: &Execution, link: &str) -> Result<()> {
+    async fn approve(&self, rewind: &Execution, link: &str, group: &str) -> Result<()> {
         if self.args.yes {
             say("Approving through the page's own form ...");
-            return self.operator.approve(link, GROUP).await;
+            return self.operator.approve(link, group).await;
         }
         say(&format!(
-            "Open this page, read the plan, type {GROUP} and approve:\n\n  {link}\n\n(waiting; Ctrl-C ends the demo)"
+            "Open this page, read the plan, type {group} and approve:\n\n  {link}\n\n(waiting; Ctrl-C ends the demo)"
         ));
         rewind.ended_within(DECISION).await?;
         Ok(())

@@ -1,0 +1,54 @@
+//! Looks at every guarded group, says why partitions are stuck, keeps the record that is in the way, and proposes what to do.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use lambda_runtime::{Error, LambdaEvent, service_fn};
+use offset_guard::app::guard::{self, GuardResult};
+use offset_guard::connect::Role;
+use offset_guard::env::{self, Env, event};
+use offset_guard::error;
+use serde_json::Value;
+
+/// What no broker is waited for at the end of an invocation.
+const TO_STORE_AND_ANSWER: Duration = Duration::from_secs(30);
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let env = Env::start().await?;
+    let machine = env::required("OFFSET_GUARD_STATE_MACHINE")?;
+    let (env, machine) = (&env, machine.as_str());
+    lambda_runtime::run(service_fn(move |received: LambdaEvent<Value>| {
+        handle(env, machine, received)
+    }))
+    .await
+}
+
+async fn handle(
+    env: &Env,
+    machine: &str,
+    received: LambdaEvent<Value>,
+) -> Result<Vec<GuardResult>, error::Error> {
+    // A run that ends by itself says which groups it did not get to; one that is cut off says nothing.
+    let left = received
+        .context
+        .deadline()
+        .duration_since(SystemTime::now())
+        .unwrap_or_default();
+    let deadline = Instant::now() + left.saturating_sub(TO_STORE_AND_ANSWER);
+    let connect = async |cluster: &str| {
+        let reader = env.reader(cluster, Role::Guard).await?;
+        Ok(reader.until(deadline))
+    };
+    let (config, store, executions) = (&env.config, &env.store, env.executions());
+    let event = event(received.payload)?;
+    // Boxed: the future is deep, and too deep for the compiler within another one.
+    Box::pin(guard::run(
+        config,
+        store,
+        &executions,
+        machine,
+        &event,
+        connect,
+    ))
+    .await
+}

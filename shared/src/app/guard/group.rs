@@ -1,0 +1,187 @@
+//! One run over one group.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::look::Looks;
+use super::probe::probe_all;
+use super::propose::Proposing;
+use super::{Asked, Ends, Sources};
+use crate::config::ResolvedGroup;
+use crate::domain::guard::policy::GuardPolicy;
+use crate::domain::guard::rules::{Assessment, judge, reads_uncommitted};
+use crate::domain::guard::run::{Deed, GuardRun, SecondSource};
+use crate::domain::guard::sample::Sample;
+use crate::domain::guard::verdict::{Finding, Status, Verdict};
+use crate::domain::offset::{ClusterId, GroupId};
+use crate::error::Error;
+use crate::ports::{KeepRecords, ReadGroups, ReadRecords};
+use crate::store::Store;
+
+/// How many findings a run keeps and tells; the counts are of all.
+const KEPT: usize = 200;
+
+/// One group that is looked at.
+pub(super) struct Watched<'a> {
+    pub(super) store: &'a Store,
+    pub(super) resolved: &'a ResolvedGroup<'a>,
+    pub(super) group: &'a GroupId,
+    /// When the run began.
+    pub(super) began: Timestamp,
+    /// The run's id.
+    pub(super) id: String,
+}
+
+impl Watched<'_> {
+    pub(super) fn policy(&self) -> &GuardPolicy {
+        &self.resolved.policy.guard
+    }
+
+    /// A run in which the group could not be read. What was sampled before stays as it is.
+    pub(super) fn unknown(&self, cluster_id: Option<&ClusterId>, why: String) -> GuardRun {
+        GuardRun {
+            id: self.id.clone(),
+            at: self.began,
+            cluster: self.resolved.cluster.name.clone(),
+            cluster_id: cluster_id.cloned(),
+            group: self.group.clone(),
+            status: Status::Unknown,
+            failed: Some(why),
+            state: None,
+            members: 0,
+            looks: 0,
+            findings: Vec::new(),
+            verdicts: BTreeMap::new(),
+            second_source: SecondSource::NotConfigured,
+            withheld: Vec::new(),
+            records: Vec::new(),
+            dry_run: self.policy().dry_run,
+            deed: Deed::Nothing,
+        }
+    }
+
+    /// Looks, judges, and does what follows.
+    ///
+    /// # Errors
+    /// The table or Step Functions failed. What fails on the brokers is a finding.
+    pub(super) async fn run<R: ReadGroups, D: ReadRecords, K: KeepRecords>(
+        &self,
+        sources: &Sources<R, D, K>,
+        cluster_id: &ClusterId,
+        asked: Option<&Asked<'_>>,
+        ends: Ends<'_>,
+    ) -> Result<GuardRun, Error> {
+        if let Some(pinned) = &self.resolved.cluster.cluster_id
+            && pinned != cluster_id
+        {
+            let why = format!(
+                "the brokers belong to cluster {}, configured is {}",
+                cluster_id.0, pinned.0
+            );
+            return Ok(self.unknown(Some(cluster_id), why));
+        }
+        let ring = self
+            .store
+            .samples(cluster_id, self.group, self.began)
+            .await?;
+        let mut samples = ring.samples;
+        let before = samples.len();
+        let looks = Looks {
+            groups: &sources.groups,
+            group: self.group,
+            policy: self.policy(),
+            run: self.began,
+            moved_at: self.store.last_recovery_end(cluster_id, self.group).await?,
+        };
+        if let Err(why) = looks.take(&mut samples).await {
+            return Ok(self.unknown(Some(cluster_id), why));
+        }
+        let (assessment, probes) = self.judge(&samples, &sources.records).await;
+        let now = Timestamp::now();
+        let looks = samples.get(before..).unwrap_or_default();
+        let first = self
+            .store
+            .put_samples(cluster_id, self.group, ring.seq, looks, now)
+            .await?;
+        let mut run = self.found(cluster_id, &samples, looks.len(), &assessment);
+        if !first {
+            // Two runs at once would keep and propose everything twice: the other one does it.
+            tracing::info!(group = self.group.0, "another run was faster");
+            run.withheld.clear();
+            return Ok(run);
+        }
+        let proposing = Proposing {
+            watched: self,
+            sources,
+            cluster_id,
+            samples: &samples,
+            assessment: &assessment,
+            probes: &probes,
+            asked,
+            ends,
+        };
+        proposing.run(&mut run).await?;
+        Ok(run)
+    }
+
+    /// Judges, reads what the rules want to know more of, and judges again.
+    async fn judge<D: ReadRecords>(
+        &self,
+        samples: &[Sample],
+        records: &D,
+    ) -> (
+        Assessment,
+        BTreeMap<crate::domain::offset::TopicPartition, crate::domain::guard::probe::Probed>,
+    ) {
+        let policy = self.policy();
+        let none = BTreeMap::new();
+        let first = judge(samples, &none, policy, Timestamp::now());
+        if first.wants_probe.is_empty() {
+            return (first, none);
+        }
+        let last = samples.last();
+        let wanted: Vec<_> = first
+            .wants_probe
+            .iter()
+            .filter_map(|p| Some((p.clone(), last?.of_partition(p)?.clone())))
+            .collect();
+        let uncommitted = reads_uncommitted(samples, policy);
+        let probes = probe_all(records, &wanted, policy, uncommitted).await;
+        (judge(samples, &probes, policy, Timestamp::now()), probes)
+    }
+
+    fn found(
+        &self,
+        cluster_id: &ClusterId,
+        samples: &[Sample],
+        looks: usize,
+        assessment: &Assessment,
+    ) -> GuardRun {
+        let mut verdicts: BTreeMap<Verdict, usize> = BTreeMap::new();
+        for finding in &assessment.findings {
+            *verdicts.entry(finding.verdict).or_default() += 1;
+        }
+        let mut findings: Vec<Finding> = assessment
+            .findings
+            .iter()
+            .filter(|finding| finding.status != Status::Healthy)
+            .cloned()
+            .collect();
+        // The worst first, where there are more than are kept; and in the order of partitions.
+        findings.sort_by_key(|finding| std::cmp::Reverse(finding.status));
+        findings.truncate(KEPT);
+        findings.sort_by(|a, b| a.partition.cmp(&b.partition));
+        let last = samples.last();
+        GuardRun {
+            status: assessment.status,
+            failed: None,
+            state: last.map(|last| last.state),
+            members: last.map_or(0, |last| last.members.len()),
+            looks,
+            findings,
+            verdicts,
+            ..self.unknown(Some(cluster_id), String::new())
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Looks at groups, says why each partition is where it is, keeps what stands in the way, and proposes a plan.
+//!
+//! One group's run: look (`look`), judge (`domain::guard::rules`), keep the records that a plan would pass over
+//! (`quarantine`), plan (`propose`), and tell (`tell`).
+
+mod group;
+mod look;
+mod probe;
+mod propose;
+mod quarantine;
+mod tell;
+
+use std::collections::BTreeSet;
+
+use futures_util::{StreamExt, stream};
+use jiff::Timestamp;
+use serde::Serialize;
+
+use self::group::Watched;
+use super::checkpoint::all_groups;
+use crate::config::Config;
+use crate::domain::guard::proposal::Ask;
+use crate::domain::guard::run::GuardRun;
+use crate::domain::guard::verdict::Status;
+use crate::domain::offset::GroupId;
+use crate::domain::plan::PlanId;
+use crate::domain::refusal::Refusal;
+use crate::error::{Error, chain};
+use crate::executions::Executions;
+use crate::ports::{KeepRecords, ReadGroups, ReadRecords};
+use crate::store::Store;
+use crate::wire::guard::{GuardAsk, GuardEvent};
+
+/// How many clusters are looked at at once, so that one that does not answer takes no time from the others.
+const CLUSTERS_AT_ONCE: usize = 4;
+/// How many groups are looked at at once. A suspicious one mostly waits between looks.
+const GROUPS_AT_ONCE: usize = 16;
+
+/// One cluster, with everything that the guard does there.
+#[derive(Debug)]
+pub struct Sources<R, D, K> {
+    /// Reads groups.
+    pub groups: R,
+    /// Reads records.
+    pub records: D,
+    /// Writes to the quarantine topic.
+    pub keeper: K,
+}
+
+/// Where the runs' results go.
+#[derive(Debug, Clone, Copy)]
+pub struct Ends<'a> {
+    /// Step Functions.
+    pub executions: &'a Executions,
+    /// The ARN of the recovery state machine.
+    pub state_machine: &'a str,
+}
+
+/// What became of one group in a run of the guard.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GroupResult {
+    /// The cluster's name.
+    pub cluster: String,
+    /// The group; `None` where the whole cluster failed.
+    pub group: Option<GroupId>,
+    /// The worst of what was found.
+    pub status: Status,
+    /// One line.
+    pub summary: String,
+    /// The plan that was made.
+    pub plan: Option<PlanId>,
+    /// The codes of what is not proposed, where something might have been.
+    pub withheld: Vec<String>,
+}
+
+impl GroupResult {
+    fn of(run: &GuardRun) -> Self {
+        Self {
+            cluster: run.cluster.clone(),
+            group: Some(run.group.clone()),
+            status: run.status,
+            summary: run.summary(),
+            plan: run.plan().cloned(),
+            withheld: run.withheld.iter().map(Refusal::code).collect(),
+        }
+    }
+}
+
+/// An explicit request, parsed.
+struct Asked<'a> {
+    ask: Ask,
+    written: &'a GuardAsk,
+}
+
+/// Looks at every configured group, or at those that the event names.
+///
+/// A group that could not be read is a result of its own ([`Status::Unknown`]) that people are told of, and no error.
+///
+/// # Errors
+/// The event is wrong, or what was found could not be kept or told: then the text says of which groups.
+pub async fn run<R, D, K, F>(
+    config: &Config,
+    store: &Store,
+    ends: Ends<'_>,
+    event: &GuardEvent,
+    connect: F,
+) -> Result<Vec<(GroupResult, Option<GuardRun>)>, Error>
+where
+    R: ReadGroups,
+    D: ReadRecords,
+    K: KeepRecords,
+    F: AsyncFn(&str) -> Result<Sources<R, D, K>, Error>,
+{
+    let asked = asked(event)?;
+    let asked = asked.as_ref();
+    let clusters: Vec<_> = config
+        .clusters()
+        .map(|cluster| cluster.name.as_str())
+        .filter(|cluster| event.cluster.as_deref().is_none_or(|only| only == *cluster))
+        .collect();
+    if clusters.is_empty() {
+        let named = event.cluster.as_deref().unwrap_or("any cluster");
+        return Err(Error::InvalidEvent(format!("{named} is not configured")));
+    }
+    let connect = &connect;
+    let runs = stream::iter(clusters)
+        .map(|cluster| async move {
+            Box::pin(cluster_run(
+                config, store, ends, cluster, event, asked, connect,
+            ))
+            .await
+        })
+        .buffered(CLUSTERS_AT_ONCE)
+        .collect::<Vec<_>>()
+        .await
+        .concat();
+    let failures: Vec<_> = runs.iter().filter_map(|run| run.failure.clone()).collect();
+    if failures.is_empty() {
+        return Ok(runs.into_iter().map(|run| (run.result, run.run)).collect());
+    }
+    Err(Error::GuardRunsFailed(format!(
+        "{} of {} runs failed: {}",
+        failures.len(),
+        runs.len(),
+        failures.join("; ")
+    )))
+}
+
+/// The explicit request of an event.
+fn asked(event: &GuardEvent) -> Result<Option<Asked<'_>>, Error> {
+    let Some(written) = &event.ask else {
+        return Ok(None);
+    };
+    let invalid = |text: String| Error::InvalidEvent(text);
+    if event.group.is_none() {
+        let text = "ask: it is of one group; name it as group";
+        return Err(invalid(text.to_owned()));
+    }
+    match written.parse() {
+        Ok(ask) => Ok(Some(Asked { ask, written })),
+        Err(refusals) => {
+            let texts: Vec<_> = refusals.iter().map(ToString::to_string).collect();
+            Err(invalid(texts.join("; ")))
+        }
+    }
+}
+
+/// One group's run, and what went wrong with keeping or telling it.
+#[derive(Clone)]
+struct Ran {
+    result: GroupResult,
+    run: Option<GuardRun>,
+    failure: Option<String>,
+}
+
+impl Ran {
+    /// Of what failed before there was a run.
+    fn failed(cluster: &str, group: Option<GroupId>, why: String) -> Self {
+        let at = group
+            .as_ref()
+            .map_or(String::new(), |g| format!(" {}", g.0));
+        Self {
+            failure: Some(format!("{cluster}{at}: {why}")),
+            result: GroupResult {
+                cluster: cluster.to_owned(),
+                group,
+                status: Status::Unknown,
+                summary: why,
+                plan: None,
+                withheld: Vec::new(),
+            },
+            run: None,
+        }
+    }
+}
+
+async fn cluster_run<R, D, K, F>(
+    config: &Config,
+    store: &Store,
+    ends: Ends<'_>,
+    cluster: &str,
+    event: &GuardEvent,
+    asked: Option<&Asked<'_>>,
+    connect: &F,
+) -> Vec<Ran>
+where
+    R: ReadGroups,
+    D: ReadRecords,
+    K: KeepRecords,
+    F: AsyncFn(&str) -> Result<Sources<R, D, K>, Error>,
+{
+    let sources = connect(cluster).await;
+    let cluster_id = match &sources {
+        Ok(sources) => sources.groups.cluster_id().await.map_err(Error::from),
+        Err(error) => Err(Error::Broken(chain(error))),
+    };
+    let (groups, unlisted) = match (&event.group, &sources, &cluster_id) {
+        (Some(group), ..) => (BTreeSet::from([GroupId(group.clone())]), None),
+        (None, Ok(sources), Ok(id)) => {
+            match all_groups(config, store, cluster, &sources.groups, id).await {
+                Ok(found) => found,
+                Err(error) => return vec![Ran::failed(cluster, None, chain(&error))],
+            }
+        }
+        // Nothing answers: the groups that are named are unknown, and that is told of each.
+        (None, ..) => (config.configured_groups(cluster).cloned().collect(), None),
+    };
+    let unlisted = unlisted.map(|error| {
+        let why = format!(
+            "the groups could not be listed, so new ones may be missing: {}",
+            chain(&error)
+        );
+        Ran::failed(cluster, None, why)
+    });
+    let (sources, cluster_id) = (&sources, &cluster_id);
+    let ran = stream::iter(groups)
+        .map(|group| async move {
+            let Some(resolved) = config.resolve(cluster, &group) else {
+                let why = "it is not in the configuration".to_owned();
+                return Ran::failed(cluster, Some(group), why);
+            };
+            let watched = Watched {
+                store,
+                resolved: &resolved,
+                group: &group,
+                began: Timestamp::now(),
+                id: ulid::Ulid::generate().to_string(),
+            };
+            let ran = match (sources, cluster_id) {
+                (Ok(sources), Ok(id)) => Box::pin(watched.run(sources, id, asked, ends)).await,
+                (_, Err(error)) | (Err(error), _) => Ok(watched.unknown(None, chain(error))),
+            };
+            let told = match ran {
+                Ok(run) => tell::tell(store, ends, &run).await.map(|()| run),
+                Err(error) => Err(error),
+            };
+            match told {
+                Ok(run) => Ran {
+                    result: GroupResult::of(&run),
+                    run: Some(run),
+                    failure: None,
+                },
+                Err(error) => Ran::failed(cluster, Some(group), chain(&error)),
+            }
+        })
+        .buffered(GROUPS_AT_ONCE)
+        .collect::<Vec<_>>()
+        .await;
+    ran.into_iter().chain(unlisted).collect()
+}

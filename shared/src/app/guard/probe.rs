@@ -1,0 +1,148 @@
+//! Bounded raw reads at the commits of stalled partitions.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::domain::guard::policy::GuardPolicy;
+use crate::domain::guard::probe::{First, Probe, ProbeFault, Probed, Validation, validate};
+use crate::domain::guard::sample::PartitionSample;
+use crate::domain::offset::{Fault, TopicPartition};
+use crate::ports::{ReadLimits, ReadRecords, RecordsRead, View};
+
+/// How many partitions of one group are probed in a run.
+const PROBES: usize = 8;
+/// The limits of a read that is only after the first record.
+const FIRST: ReadLimits = ReadLimits {
+    records: 1,
+    bytes: 1,
+    time: Duration::from_secs(10),
+};
+/// The most that the records of one poll may take up, in bytes.
+const POLL_BYTES: usize = 16 << 20;
+
+/// Probes as many of `wanted`, in their order, as a run has room for.
+pub(super) async fn probe_all<D: ReadRecords>(
+    records: &D,
+    wanted: &[(TopicPartition, PartitionSample)],
+    policy: &GuardPolicy,
+    reads_uncommitted: bool,
+) -> BTreeMap<TopicPartition, Probed> {
+    let mut probes = BTreeMap::new();
+    for (n, (partition, sample)) in wanted.iter().enumerate() {
+        let probed = if n < PROBES {
+            probe(records, partition, sample, policy, reads_uncommitted)
+                .await
+                .map_err(ProbeFault::Unreadable)
+        } else {
+            Err(ProbeFault::NoRoom)
+        };
+        probes.insert(partition.clone(), probed);
+    }
+    probes
+}
+
+async fn probe<D: ReadRecords>(
+    records: &D,
+    partition: &TopicPartition,
+    sample: &PartitionSample,
+    policy: &GuardPolicy,
+    reads_uncommitted: bool,
+) -> Result<Probe, Fault> {
+    let from = sample.committed.ok_or_else(Fault::missing)?;
+    let poll = ReadLimits {
+        records: if policy.validators.is_empty() {
+            1
+        } else {
+            usize::try_from(policy.max_poll_records).unwrap_or(usize::MAX)
+        },
+        bytes: POLL_BYTES,
+        time: FIRST.time,
+    };
+    let (of_committed, of_uncommitted) = if reads_uncommitted {
+        (FIRST, poll)
+    } else {
+        (poll, FIRST)
+    };
+    let log = sample.log;
+    let (committed, uncommitted) = (
+        read(
+            records,
+            partition,
+            from,
+            log.last_stable,
+            View::Committed,
+            of_committed,
+        )
+        .await?,
+        read(
+            records,
+            partition,
+            from,
+            log.high,
+            View::Uncommitted,
+            of_uncommitted,
+        )
+        .await?,
+    );
+    let seen = if reads_uncommitted {
+        &uncommitted
+    } else {
+        &committed
+    };
+    let validation = if policy.validators.is_empty() {
+        Validation::default()
+    } else {
+        Validation {
+            records: seen
+                .records
+                .iter()
+                .map(|record| (record.offset, validate(&policy.validators, record)))
+                .collect(),
+            cut_short: seen.records.len() < poll.records
+                && seen.until
+                    < if reads_uncommitted {
+                        log.high
+                    } else {
+                        log.last_stable
+                    },
+        }
+    };
+    Ok(Probe {
+        from,
+        committed: first(&committed),
+        uncommitted: first(&uncommitted),
+        validation,
+    })
+}
+
+fn first(read: &RecordsRead) -> First {
+    match read.records.first() {
+        Some(record) => First::Record(record.outline()),
+        None => First::None { until: read.until },
+    }
+}
+
+/// Reads up to `until`; nothing where the commit is there already.
+async fn read<D: ReadRecords>(
+    records: &D,
+    partition: &TopicPartition,
+    from: i64,
+    until: i64,
+    view: View,
+    limits: ReadLimits,
+) -> Result<RecordsRead, Fault> {
+    if from >= until {
+        return Ok(RecordsRead {
+            records: Vec::new(),
+            until: from,
+        });
+    }
+    let read = records.read(partition, from, until, view, limits).await?;
+    // A read that ended for lack of time before it saw anything says nothing about what is there.
+    if read.records.is_empty() && read.until < until {
+        return Err(Fault::Failed {
+            code: "READ_CUT_SHORT".to_owned(),
+        });
+    }
+    Ok(read)
+}

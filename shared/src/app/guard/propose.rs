@@ -1,0 +1,288 @@
+//! From proposals to a plan that waits for its approval, or to every reason why there is none.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+use super::group::Watched;
+use super::quarantine::Keeping;
+use super::{Asked, Ends, Sources};
+use crate::app::observe_stable;
+use crate::domain::guard::probe::Probed;
+use crate::domain::guard::proposal::{Proposals, propose};
+use crate::domain::guard::quarantine::SkippedRecord;
+use crate::domain::guard::rules::{Assessment, reads_uncommitted};
+use crate::domain::guard::run::{Deed, GUARD, GuardRun};
+use crate::domain::guard::sample::Sample;
+use crate::domain::guard::verdict::{Evidence, Finding};
+use crate::domain::offset::{ClusterId, TopicPartition};
+use crate::domain::plan::{Plan, PlanId, PlanRecord, PlanResult, check_plan};
+use crate::domain::planner::{Planned, Planning, Targets, plan};
+use crate::domain::policy::GroupPolicy;
+use crate::domain::request::{Allowances, ResetSpec, RewindRequest, Selection};
+use crate::error::Error;
+use crate::ports::{KeepRecords, ReadGroups, ReadRecords};
+
+/// Over how long skips are counted.
+const A_DAY: SignedDuration = SignedDuration::from_hours(24);
+
+/// Everything from which a group's plan is made.
+pub(super) struct Proposing<'a, R, D, K> {
+    pub(super) watched: &'a Watched<'a>,
+    pub(super) sources: &'a Sources<R, D, K>,
+    pub(super) cluster_id: &'a ClusterId,
+    pub(super) samples: &'a [Sample],
+    pub(super) assessment: &'a Assessment,
+    pub(super) probes: &'a BTreeMap<TopicPartition, Probed>,
+    pub(super) asked: Option<&'a Asked<'a>>,
+    pub(super) ends: Ends<'a>,
+}
+
+impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
+    /// Proposes, keeps, plans and starts; notes in `run` what was done and why nothing more.
+    pub(super) async fn run(&self, run: &mut GuardRun) -> Result<(), Error> {
+        run.dry_run = self.is_dry_run();
+        let proposals = self.proposals().await?;
+        run.withheld = proposals.withheld;
+        if proposals.skips.is_empty() && proposals.rewinds.is_empty() {
+            return Ok(());
+        }
+        if let Some(live) = self.live_recovery().await? {
+            run.deed = Deed::RecoveryLive { plan: live };
+            return Ok(());
+        }
+        let mut records = Vec::new();
+        if !proposals.skips.is_empty() {
+            let keeping = Keeping {
+                watched: self.watched,
+                sources: self.sources,
+                cluster_id: self.cluster_id,
+                last: self.samples.last(),
+                findings: &self.assessment.findings,
+                uncommitted: reads_uncommitted(self.samples, self.watched.policy()),
+                dry_run: run.dry_run,
+            };
+            match keeping.keep(&proposals.skips).await? {
+                Ok(kept) => records = kept,
+                Err(refusals) => {
+                    run.withheld.extend(refusals);
+                    return Ok(());
+                }
+            }
+            run.records.clone_from(&records);
+        }
+        let committed: BTreeMap<_, _> = proposals
+            .skips
+            .iter()
+            .map(|range| (range.partition.clone(), range.committed))
+            .collect();
+        let targets = if records.is_empty() {
+            Targets::Offsets(&proposals.rewinds)
+        } else {
+            Targets::Past {
+                committed: &committed,
+                records: &records,
+                two_samples: self.rests_on_two_samples(&committed),
+            }
+        };
+        match self.plan(targets, &records, &proposals.rewinds).await? {
+            Planned::Ready(plan) => self.hand_over(*plan, run).await,
+            Planned::NothingToDo(_) => Ok(()),
+            Planned::Refused(refusals) => {
+                run.withheld.extend(refusals);
+                Ok(())
+            }
+        }
+    }
+
+    /// A person's request says itself whether it is meant; what the guard does by itself, the policy.
+    fn is_dry_run(&self) -> bool {
+        self.asked.map_or(self.watched.policy().dry_run, |asked| {
+            asked.written.dry_run.unwrap_or(true)
+        })
+    }
+
+    async fn proposals(&self) -> Result<Proposals, Error> {
+        let watched = self.watched;
+        let since = watched.began - A_DAY;
+        let skips = watched
+            .store
+            .skips_since(self.cluster_id, watched.group, since)
+            .await?;
+        Ok(propose(
+            self.assessment,
+            self.probes,
+            watched.policy(),
+            reads_uncommitted(self.samples, watched.policy()),
+            self.asked.map(|asked| &asked.ask),
+            &skips,
+        ))
+    }
+
+    /// The plan of the recovery that holds the group. A person's request is planned all the same where that is one of
+    /// the guard's own, which it may supersede.
+    async fn live_recovery(&self) -> Result<Option<PlanId>, Error> {
+        let (store, group) = (self.watched.store, self.watched.group);
+        let claim = store.claim(self.cluster_id, group).await?;
+        let Some(live) = claim.filter(|claim| claim.expires_at > Timestamp::now()) else {
+            return Ok(None);
+        };
+        if self.asked.is_some() {
+            let holder = store.plan(&live.plan).await?;
+            if holder.is_some_and(|record| record.requested_by == GUARD) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(live.plan))
+    }
+
+    fn rests_on_two_samples(&self, moved: &BTreeMap<TopicPartition, i64>) -> bool {
+        self.assessment.findings.iter().any(|finding| {
+            moved.contains_key(&finding.partition)
+                && finding.evidence.contains(&Evidence::TwoSamples)
+        })
+    }
+
+    async fn plan(
+        &self,
+        targets: Targets<'_>,
+        records: &[SkippedRecord],
+        rewinds: &BTreeMap<TopicPartition, i64>,
+    ) -> Result<Planned, Error> {
+        let (watched, resolved) = (self.watched, self.watched.resolved);
+        let request = self.request(records, rewinds);
+        let partitions = match &request.target {
+            ResetSpec::ToOffsets(offsets) => offsets.keys().cloned().collect(),
+            _ => std::collections::BTreeSet::new(),
+        };
+        let mut seen = observe_stable(&self.sources.groups, watched.group, &partitions).await?;
+        if let Ok(description) = &mut seen.description {
+            // The brokers spoke of the guard's principal, and another one will apply.
+            description.may_alter = description
+                .may_alter
+                .filter(|_| resolved.cluster.has_one_principal());
+        }
+        let now = Timestamp::now();
+        Ok(plan(&Planning {
+            id: PlanId(ulid::Ulid::generate().to_string()),
+            now,
+            request: &request,
+            policy: &waiting(&resolved.policy),
+            config_hash: &resolved.config_hash,
+            pinned_cluster: resolved.cluster.cluster_id.as_ref(),
+            seen: &seen,
+            targets,
+        }))
+    }
+
+    fn request(
+        &self,
+        records: &[SkippedRecord],
+        rewinds: &BTreeMap<TopicPartition, i64>,
+    ) -> RewindRequest {
+        let mut offsets = rewinds.clone();
+        for record in records {
+            // In the order of offsets, so the last one stays.
+            offsets.insert(
+                record.partition.clone(),
+                record.record.offset.saturating_add(1),
+            );
+        }
+        let why = self.why(&offsets);
+        let (requested_by, reason) = match self.asked {
+            None => (GUARD.to_owned(), why),
+            Some(asked) => (
+                asked.written.requested_by.clone(),
+                [asked.written.reason.clone(), why].join(" — "),
+            ),
+        };
+        RewindRequest {
+            cluster: self.watched.resolved.cluster.name.clone(),
+            group: self.watched.group.clone(),
+            target: ResetSpec::ToOffsets(offsets),
+            selection: Selection::All,
+            allow: Allowances::default(),
+            dry_run: self.is_dry_run(),
+            reason,
+            requested_by,
+        }
+    }
+
+    /// What was found where the plan moves, in a few words: the verdict and what speaks for it most.
+    fn why(&self, moved: &BTreeMap<TopicPartition, i64>) -> String {
+        const TOLD: usize = 3;
+        let of = |finding: &Finding| {
+            let evidence: Vec<_> = finding
+                .evidence
+                .iter()
+                .take(2)
+                .map(ToString::to_string)
+                .collect();
+            format!(
+                "{} {} ({} confidence): {}",
+                finding.partition,
+                finding.verdict,
+                finding.confidence,
+                evidence.join("; ")
+            )
+        };
+        let found: Vec<_> = self
+            .assessment
+            .findings
+            .iter()
+            .filter(|finding| moved.contains_key(&finding.partition))
+            .collect();
+        let mut told: Vec<_> = found.iter().take(TOLD).map(|f| of(f)).collect();
+        if found.len() > TOLD {
+            told.push(format!("and {} more", found.len() - TOLD));
+        }
+        told.join(". ")
+    }
+
+    /// Stores the plan and, unless it is a dry run, starts the recovery that asks for its approval.
+    async fn hand_over(&self, plan: Plan, run: &mut GuardRun) -> Result<(), Error> {
+        if let Some(fault) = check_plan(&plan).first() {
+            return Err(Error::Broken(format!(
+                "the plan contradicts itself: {fault}"
+            )));
+        }
+        let id = plan.id.clone();
+        let record = PlanRecord {
+            id: id.clone(),
+            execution: run.id.clone(),
+            created_at: plan.created_at,
+            cluster: plan.cluster.clone(),
+            group: plan.group.clone(),
+            dry_run: run.dry_run,
+            requested_by: plan.requested_by.clone(),
+            reason: plan.reason.clone(),
+            result: PlanResult::Ready(plan),
+        };
+        self.watched.store.put_plan(&record).await?;
+        if run.dry_run {
+            run.deed = Deed::WouldPropose { plan: id };
+            return Ok(());
+        }
+        let input = json!({ "plan_id": id });
+        let ends = self.ends;
+        ends.executions
+            .start(ends.state_machine, &id.0, &input)
+            .await?;
+        run.deed = Deed::Proposed { plan: id };
+        Ok(())
+    }
+}
+
+/// A stuck group usually still has its members, so a guard's plan always waits until they have stopped: for as long as
+/// the policy says or, where it says nothing, for as long as the plan may be applied.
+fn waiting(policy: &GroupPolicy) -> GroupPolicy {
+    let longest = policy
+        .apply_within_seconds
+        .saturating_sub(policy.settle_seconds.saturating_add(1))
+        .max(1);
+    GroupPolicy {
+        wait_for_empty_seconds: Some(policy.wait_for_empty_seconds.unwrap_or(longest)),
+        ..policy.clone()
+    }
+}

@@ -1,0 +1,61 @@
+//! Keeps a run that found something, and has people told of it once.
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::Ends;
+use crate::domain::guard::run::{GuardRun, Told, is_news};
+use crate::error::Error;
+use crate::store::Store;
+use crate::wire::guard::AlertRef;
+
+/// Keeps `run` and starts the execution that tells of it, if it is news.
+///
+/// Told is noted last: a crash in between tells twice rather than never.
+///
+/// # Errors
+/// The table or Step Functions failed.
+pub(super) async fn tell(store: &Store, ends: Ends<'_>, run: &GuardRun) -> Result<(), Error> {
+    tracing::info!(
+        group = run.group.0,
+        cluster = run.cluster,
+        run = run.id,
+        "{}",
+        run.summary()
+    );
+    let told = store.told(&run.cluster, &run.group).await?;
+    let now = Timestamp::now();
+    let this = Told {
+        signature: run.signature(),
+        at: now,
+    };
+    if !run.found_something() {
+        // The next time that something is wrong is news, even if it is the same as the last.
+        if told
+            .as_ref()
+            .is_some_and(|told| told.signature != this.signature)
+        {
+            store
+                .note_told(&run.cluster, &run.group, &this, told.as_ref())
+                .await?;
+        }
+        return Ok(());
+    }
+    store.put_guard_run(run).await?;
+    if !is_news(run, told.as_ref(), now) {
+        return Ok(());
+    }
+    let alert = AlertRef {
+        run_id: run.id.clone(),
+        at: run.at,
+        cluster: run.cluster.clone(),
+        group: run.group.clone(),
+    };
+    ends.executions
+        .start(ends.state_machine, &run.id, &json!({ "alert": alert }))
+        .await?;
+    store
+        .note_told(&run.cluster, &run.group, &this, told.as_ref())
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! What a bounded raw read at a committed offset found, and what the validators say of it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::policy::Validator;
+use super::record::{Outline, Record};
+use crate::domain::offset::Fault;
+
+/// The first record at or after an offset that a consumer of one isolation level gets to see.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum First {
+    /// This one.
+    Record(Outline),
+    /// There is none below this offset.
+    None {
+        /// Up to where was read, exclusive.
+        until: i64,
+    },
+}
+
+impl First {
+    /// The record's offset.
+    #[must_use]
+    pub fn offset(&self) -> Option<i64> {
+        match self {
+            Self::Record(outline) => Some(outline.offset),
+            Self::None { .. } => None,
+        }
+    }
+}
+
+/// Why a record is not what its topic is meant to hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The record.
+    pub offset: i64,
+    /// Which validator does not pass it.
+    pub validator: Validator,
+    /// What is wrong, in words that show nothing of it.
+    pub problem: String,
+}
+
+/// What the validators say of the records that one poll may return.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Validation {
+    /// The records that were read, by offset, in order: `Some` where one fails.
+    pub records: Vec<(i64, Option<Failure>)>,
+    /// Whether reading ended before the last record that one poll may return: at a limit of bytes, time or count.
+    pub cut_short: bool,
+}
+
+impl Validation {
+    /// The first record that fails.
+    #[must_use]
+    pub fn first_failure(&self) -> Option<&Failure> {
+        self.records
+            .iter()
+            .find_map(|(_, failure)| failure.as_ref())
+    }
+
+    /// The records that fail one after another from the first record on.
+    pub fn failing_prefix(&self) -> impl Iterator<Item = &Failure> {
+        self.records
+            .iter()
+            .map_while(|(_, failure)| failure.as_ref())
+    }
+}
+
+/// A bounded raw read at one partition's committed offset.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probe {
+    /// The committed offset at which it began.
+    pub from: i64,
+    /// What a `read_committed` consumer sees first.
+    pub committed: First,
+    /// What a `read_uncommitted` consumer sees first.
+    pub uncommitted: First,
+    /// What the validators say; empty without validators.
+    pub validation: Validation,
+}
+
+/// What became of a partition that was to be probed.
+pub type Probed = Result<Probe, ProbeFault>;
+
+/// Why there is no probe.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProbeFault {
+    /// The run had no room for another one.
+    NoRoom,
+    /// The record, or what comes before it, cannot be read: nothing may be said about what it is.
+    Unreadable(Fault),
+}
+
+impl fmt::Display for ProbeFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRoom => f.write_str("not read in this run, which had no room for more"),
+            Self::Unreadable(fault) => write!(f, "its records could not be read: {fault}"),
+        }
+    }
+}
+
+impl fmt::Display for Validator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Json => f.write_str("json"),
+            Self::Utf8 => f.write_str("utf8"),
+            Self::SchemaRegistry => f.write_str("schema-registry"),
+            Self::MaxBytes(limit) => write!(f, "max-bytes:{limit}"),
+        }
+    }
+}
+
+impl Validator {
+    /// What is wrong with `record`, in words that show nothing of it; `None` where it passes.
+    ///
+    /// A tombstone passes: it is how a compacted topic deletes, and no serialiser wrote it.
+    #[must_use]
+    pub fn check(self, record: &Record) -> Option<String> {
+        let value = record.value.as_deref()?;
+        match self {
+            // The parser does not look into texts that it passes over, and JSON is UTF-8.
+            Self::Json => Self::Utf8.check(record).or_else(|| {
+                let parsed = serde_json::from_slice::<serde::de::IgnoredAny>(value);
+                parsed.err().map(|error| {
+                    let kind = match error.classify() {
+                        serde_json::error::Category::Eof => "it ends too early",
+                        _ => "it is malformed",
+                    };
+                    format!(
+                        "the value is no JSON: {kind} at line {}, column {}",
+                        error.line(),
+                        error.column()
+                    )
+                })
+            }),
+            Self::Utf8 => std::str::from_utf8(value)
+                .err()
+                .map(|error| format!("the value is no UTF-8 from byte {} on", error.valid_up_to())),
+            Self::SchemaRegistry => match value {
+                [0, _, _, _, _, ..] => None,
+                [0, ..] => Some(format!(
+                    "the value has {} bytes, less than a magic byte and a schema id",
+                    value.len()
+                )),
+                [] => Some("the value is empty and has no magic byte".to_owned()),
+                [_, ..] => Some("the value does not begin with the magic byte 0".to_owned()),
+            },
+            Self::MaxBytes(limit) => (value.len() as u64 > u64::from(limit))
+                .then(|| format!("the value has {} bytes", value.len())),
+        }
+    }
+}
+
+/// The first of `validators` that does not pass `record`.
+#[must_use]
+pub fn validate(validators: &[Validator], record: &Record) -> Option<Failure> {
+    validators.iter().find_map(|validator| {
+        Some(Failure {
+            offset: record.offset,
+            validator: *validator,
+            problem: validator.check(record)?,
+        })
+    })
+}

@@ -1,0 +1,270 @@
+//! What is proposed for the findings of a run, or why nothing is.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::policy::{GuardPolicy, Isolation, RemediationAction, SkipOn};
+use super::probe::{First, Probe, Probed};
+use super::rules::Assessment;
+use super::verdict::{Evidence, Finding, Verdict};
+use crate::domain::offset::{TopicPartition, Watermarks};
+use crate::domain::refusal::Refusal;
+
+/// What a person asks the guard to plan, whatever it would propose by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ask {
+    /// Which partition.
+    pub partition: TopicPartition,
+    /// Skip or rewind.
+    pub action: RemediationAction,
+    /// The last offset that a skip passes over, where it is more than the record that stands in the way. Every record up
+    /// to it is quarantined, good ones too.
+    pub through: Option<i64>,
+}
+
+/// A part of the log that a plan passes over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkipRange {
+    /// The partition.
+    pub partition: TopicPartition,
+    /// The committed offset.
+    pub committed: i64,
+    /// The first visible record from there on.
+    pub first: i64,
+    /// The last record that is passed over; the target is the offset after it.
+    pub last: i64,
+}
+
+/// What to plan.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Proposals {
+    /// Parts of logs to pass over: one plan.
+    pub skips: Vec<SkipRange>,
+    /// Positions to go back to: one plan.
+    pub rewinds: BTreeMap<TopicPartition, i64>,
+    /// Why nothing is proposed where something might have been.
+    pub withheld: Vec<Refusal>,
+}
+
+/// Decides what to propose. `skips_today` counts each partition's skips of the last 24 hours.
+#[must_use]
+pub fn propose(
+    assessment: &Assessment,
+    probes: &BTreeMap<TopicPartition, Probed>,
+    policy: &GuardPolicy,
+    reads_uncommitted: bool,
+    ask: Option<&Ask>,
+    skips_today: &BTreeMap<TopicPartition, u32>,
+) -> Proposals {
+    let mut proposals = Proposals::default();
+    if let Some(ask) = ask
+        && !assessment
+            .findings
+            .iter()
+            .any(|finding| finding.partition == ask.partition)
+    {
+        proposals.withheld.push(Refusal::PartitionUnknown {
+            partition: ask.partition.clone(),
+        });
+    }
+    for finding in &assessment.findings {
+        let asked = ask.filter(|ask| ask.partition == finding.partition);
+        let action = asked.map_or(policy.remediation_action, |ask| ask.action);
+        // A person who asks for one partition gets a plan for that one.
+        if ask.is_some() && asked.is_none() {
+            continue;
+        }
+        match action {
+            RemediationAction::AuditOnly => {}
+            RemediationAction::RewindOffset => match rewind(finding, policy, asked.is_some()) {
+                Some(Ok(to)) => {
+                    proposals.rewinds.insert(finding.partition.clone(), to);
+                }
+                Some(Err(refusal)) => proposals.withheld.push(refusal),
+                None => {}
+            },
+            RemediationAction::SkipPoisonRecord => {
+                let probe = probes.get(&finding.partition);
+                let today = skips_today.get(&finding.partition).copied().unwrap_or(0);
+                match skip(finding, probe, policy, reads_uncommitted, asked, today) {
+                    Some(Ok(range)) => proposals.skips.push(range),
+                    Some(Err(refusal)) => proposals.withheld.push(refusal),
+                    None => {}
+                }
+            }
+        }
+    }
+    proposals
+}
+
+/// Where the log is, and the commit in it, as the finding saw them.
+fn position(finding: &Finding) -> Option<(i64, Watermarks)> {
+    finding.evidence.iter().find_map(|evidence| match evidence {
+        Evidence::Position { committed, log } => Some((*committed, *log)),
+        _ => None,
+    })
+}
+
+/// Where to go back to: only from where an offset has left its log, or where a person asks for it.
+fn rewind(finding: &Finding, policy: &GuardPolicy, asked: bool) -> Option<Result<i64, Refusal>> {
+    let back = i64::from(policy.rewind_record_count);
+    let (committed, log) = match position(finding) {
+        Some(position) => position,
+        None if asked => return Some(Err(not_warranted(finding))),
+        None => return None,
+    };
+    match finding.verdict {
+        Verdict::BelowLogStart => Some(Ok(log.log_start)),
+        Verdict::Ahead => Some(Ok((log.high - back).max(log.log_start))),
+        Verdict::NoData | Verdict::TopicChanged | Verdict::NoCommit => {
+            asked.then(|| Err(not_warranted(finding)))
+        }
+        _ => asked.then(|| Ok((committed - back).max(log.log_start))),
+    }
+}
+
+fn not_warranted(finding: &Finding) -> Refusal {
+    Refusal::NotWarranted {
+        partition: finding.partition.clone(),
+        verdict: finding.verdict,
+    }
+}
+
+/// Whether a skip may be proposed for a verdict at all: by itself, or because a person asks for it.
+fn warrants_skip(verdict: Verdict, policy: &GuardPolicy, asked: bool) -> bool {
+    match verdict {
+        Verdict::PoisonLikely => true,
+        Verdict::PoisonSuspected => asked || policy.skip_on == SkipOn::Suspected,
+        // The person may know what cannot be seen from here; the record waits at the commit all the same.
+        Verdict::Waiting
+        | Verdict::NoMembers
+        | Verdict::RebalanceLoop
+        | Verdict::CrashLoop
+        | Verdict::Unassigned
+        | Verdict::GroupStuck
+        | Verdict::OwnerStuck
+        | Verdict::StalledUnknown => asked,
+        Verdict::NoData
+        | Verdict::TopicChanged
+        | Verdict::NoCommit
+        | Verdict::Ahead
+        | Verdict::BelowLogStart
+        | Verdict::CaughtUp
+        | Verdict::Rewound
+        | Verdict::ExternalOffsets
+        | Verdict::BlockedByTransaction
+        | Verdict::MarkersOnly
+        | Verdict::Slow
+        | Verdict::Moving => false,
+    }
+}
+
+/// The records to pass over: `None` where no skip is in question, and a refusal where one is and must not be.
+fn skip(
+    finding: &Finding,
+    probe: Option<&Probed>,
+    policy: &GuardPolicy,
+    reads_uncommitted: bool,
+    asked: Option<&Ask>,
+    skips_today: u32,
+) -> Option<Result<SkipRange, Refusal>> {
+    if !warrants_skip(finding.verdict, policy, asked.is_some()) {
+        return asked.map(|_| Err(not_warranted(finding)));
+    }
+    let partition = || finding.partition.clone();
+    let probe = match probe {
+        Some(Ok(probe)) => probe,
+        Some(Err(fault)) => {
+            return Some(Err(Refusal::RecordUnreadable {
+                partition: partition(),
+                why: fault.to_string(),
+            }));
+        }
+        None => {
+            return Some(Err(Refusal::RecordUnreadable {
+                partition: partition(),
+                why: "it was not read in this run".to_owned(),
+            }));
+        }
+    };
+    if skips_today >= policy.max_skips_per_day {
+        return Some(Err(Refusal::TooManySkips {
+            partition: partition(),
+            skips: skips_today,
+            limit: policy.max_skips_per_day,
+        }));
+    }
+    let first = match first_record(probe, policy, reads_uncommitted, finding) {
+        Ok(first) => first,
+        Err(refusal) => return Some(Err(refusal)),
+    };
+    let last = match asked.and_then(|ask| ask.through) {
+        Some(through) => through,
+        None => match poison(probe, first, finding) {
+            Ok(last) => last,
+            Err(refusal) => return Some(Err(refusal)),
+        },
+    };
+    if last < first || position(finding).is_none_or(|(_, log)| last >= log.high) {
+        return Some(Err(Refusal::InvalidRequest {
+            field: "through".to_owned(),
+            problem: format!(
+                "{last} is not among the records that wait in {}, the first of which is {first}",
+                finding.partition
+            ),
+        }));
+    }
+    Some(Ok(SkipRange {
+        partition: partition(),
+        committed: probe.from,
+        first,
+        last,
+    }))
+}
+
+/// The first record that the group's consumers see.
+fn first_record(
+    probe: &Probe,
+    policy: &GuardPolicy,
+    reads_uncommitted: bool,
+    finding: &Finding,
+) -> Result<i64, Refusal> {
+    let (committed, uncommitted) = (probe.committed.offset(), probe.uncommitted.offset());
+    if policy.isolation == Isolation::Unknown && !reads_uncommitted && committed != uncommitted {
+        return Err(Refusal::IsolationUnknown {
+            partition: finding.partition.clone(),
+            committed,
+            uncommitted,
+        });
+    }
+    let first = if reads_uncommitted {
+        &probe.uncommitted
+    } else {
+        &probe.committed
+    };
+    match first {
+        First::Record(record) => Ok(record.offset),
+        First::None { until } => Err(Refusal::RecordUnreadable {
+            partition: finding.partition.clone(),
+            why: format!("no record is visible before {until}"),
+        }),
+    }
+}
+
+/// The last of the records that stand in the way: those that fail one after another from the first on, or the first
+/// alone where nothing is known against any.
+fn poison(probe: &Probe, first: i64, finding: &Finding) -> Result<i64, Refusal> {
+    if let Some(last) = probe.validation.failing_prefix().last() {
+        return Ok(last.offset);
+    }
+    match probe.validation.first_failure() {
+        // A commit passes over a prefix: the good records before it would be lost.
+        Some(failure) => Err(Refusal::PoisonNotAtCommitted {
+            partition: finding.partition.clone(),
+            first,
+            poison: failure.offset,
+        }),
+        None => Ok(first),
+    }
+}

@@ -1,0 +1,230 @@
+//! What the guard remembers of a group: its readings, one after another.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::domain::group::{GroupObservation, GroupState, GroupType};
+use crate::domain::offset::{Fault, TopicId, TopicPartition, Watermarks};
+
+/// Readings that lie further apart say nothing about what happened between them. Ten runs of the usual schedule.
+pub const LONGEST_GAP: SignedDuration = SignedDuration::from_mins(50);
+
+/// A member of the group, as far as the guard needs to tell one from another and a person to find it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SampledMember {
+    /// The member id. A process that starts again, or was thrown out for not polling, comes back with another one.
+    pub member_id: String,
+    /// `client.id`.
+    pub client_id: String,
+    /// Where it connects from.
+    pub host: String,
+}
+
+/// One partition in one reading.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionSample {
+    /// The committed offset; `None` is "no commit".
+    pub committed: Option<i64>,
+    /// Where the log began and ended.
+    pub log: Watermarks,
+    /// The member id of its owner, where members had their assignments.
+    pub owner: Option<String>,
+    /// Whether a transaction of the group itself had a commit pending here.
+    pub unstable: bool,
+    /// Since when the committed offset was seen where it is.
+    pub still_since: Timestamp,
+    /// Since when the last stable offset was seen where it is.
+    pub stable_since: Timestamp,
+    /// The longest time for which the offset was seen to stand before it moved on by itself, in seconds.
+    pub longest_pause_seconds: u32,
+}
+
+impl PartitionSample {
+    /// Offsets between the commit and the high watermark; `None` without a commit.
+    #[must_use]
+    pub fn lag(&self) -> Option<u64> {
+        self.committed.map(|committed| self.log.lag(committed))
+    }
+}
+
+/// One reading of a group. A reading that failed for the group as a whole is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample {
+    /// When the run began that it belongs to. A run may look several times.
+    pub run: Timestamp,
+    /// When the reading ended.
+    pub at: Timestamp,
+    /// The group's state.
+    pub state: GroupState,
+    /// Its protocol.
+    pub group_type: GroupType,
+    /// No protocol type at all: offsets without members.
+    pub is_simple: bool,
+    /// Its members, by member id.
+    pub members: Vec<SampledMember>,
+    /// The topics' ids, where the brokers tell them.
+    pub topics: BTreeMap<String, Option<TopicId>>,
+    /// When a recovery of Offset Guard last moved the group, if one ever did.
+    pub moved_at: Option<Timestamp>,
+    /// Every partition: a sample, or why there is none.
+    pub partitions: BTreeMap<TopicPartition, Result<PartitionSample, Fault>>,
+}
+
+impl Sample {
+    /// The sample of an observation. `unstable` are the partitions where a `require_stable` reading saw a pending
+    /// commit; `history` is what was sampled before, oldest first; `moved_at` is when a recovery last moved the group.
+    ///
+    /// # Errors
+    /// The group could not be described, so there is nothing to compare and nothing to keep.
+    pub fn of(
+        run: Timestamp,
+        seen: &GroupObservation,
+        unstable: &BTreeSet<TopicPartition>,
+        history: &[Self],
+        moved_at: Option<Timestamp>,
+    ) -> Result<Self, Fault> {
+        let description = seen.description.as_ref().map_err(Clone::clone)?;
+        let mut members: Vec<_> = description
+            .members
+            .iter()
+            .map(|member| SampledMember {
+                member_id: member.member_id.clone(),
+                client_id: member.client_id.clone(),
+                host: member.host.clone(),
+            })
+            .collect();
+        members.sort();
+        let owners: BTreeMap<&TopicPartition, &str> = description
+            .members
+            .iter()
+            .flat_map(|m| m.assignment.iter().map(|p| (p, m.member_id.as_str())))
+            .collect();
+        let topics: BTreeMap<_, _> = seen
+            .topics
+            .iter()
+            .filter_map(|(topic, described)| Some((topic.clone(), described.as_ref().ok()?.id)))
+            .collect();
+        let partitions = seen
+            .partitions
+            .iter()
+            .map(|(partition, reading)| {
+                let sample = match (&reading.committed, &reading.log) {
+                    // That the topic is gone explains whatever else is wrong.
+                    (_, Err(Fault::TopicGone)) | (Err(Fault::TopicGone), _) => {
+                        Err(Fault::TopicGone)
+                    }
+                    (Err(fault), _) | (_, Err(fault)) => Err(fault.clone()),
+                    (Ok(committed), Ok(log)) => {
+                        let mut sample = PartitionSample {
+                            committed: committed.as_ref().map(|c| c.offset),
+                            log: *log,
+                            owner: owners.get(partition).map(|owner| (*owner).to_owned()),
+                            unstable: unstable.contains(partition),
+                            still_since: seen.ended_at,
+                            stable_since: seen.ended_at,
+                            longest_pause_seconds: 0,
+                        };
+                        let id = topics.get(&partition.topic).copied().flatten();
+                        sample.carry_on(partition, id, seen.ended_at, history);
+                        Ok(sample)
+                    }
+                };
+                (partition.clone(), sample)
+            })
+            .collect();
+        Ok(Self {
+            run,
+            at: seen.ended_at,
+            state: description.state,
+            group_type: description.group_type,
+            is_simple: description.is_simple,
+            members,
+            topics,
+            moved_at,
+            partitions,
+        })
+    }
+
+    /// The sample of one partition, where its reading did not fail.
+    #[must_use]
+    pub fn of_partition(&self, partition: &TopicPartition) -> Option<&PartitionSample> {
+        self.partitions.get(partition)?.as_ref().ok()
+    }
+
+    /// The id of a topic, where it is known.
+    #[must_use]
+    pub fn topic_id(&self, topic: &str) -> Option<TopicId> {
+        self.topics.get(topic).copied().flatten()
+    }
+
+    /// Whether nobody was in the group.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.state == GroupState::Empty && self.members.is_empty()
+    }
+
+    /// Whether the members had no assignment, or were about to get another one.
+    #[must_use]
+    pub fn is_rebalancing(&self) -> bool {
+        match self.state {
+            GroupState::PreparingRebalance
+            | GroupState::CompletingRebalance
+            | GroupState::Assigning
+            | GroupState::Reconciling => true,
+            // librdkafka has no word for some states in which members move.
+            GroupState::Unknown => !self.members.is_empty(),
+            GroupState::Empty | GroupState::Stable | GroupState::Dead => false,
+        }
+    }
+}
+
+impl PartitionSample {
+    /// Takes over from the last reading of this partition what has not changed since.
+    fn carry_on(
+        &mut self,
+        partition: &TopicPartition,
+        id: Option<TopicId>,
+        at: Timestamp,
+        history: &[Sample],
+    ) {
+        let before = since_gap(history, at).iter().rev().find_map(|sample| {
+            let of = sample.of_partition(partition)?;
+            Some((of, sample.topic_id(&partition.topic)))
+        });
+        let Some((before, id_before)) = before else {
+            return;
+        };
+        if id_before != id {
+            return;
+        }
+        self.longest_pause_seconds = before.longest_pause_seconds;
+        if before.committed == self.committed {
+            self.still_since = before.still_since;
+        } else if before.committed < self.committed {
+            let stood = at.duration_since(before.still_since).as_secs();
+            let stood = u32::try_from(stood).unwrap_or(u32::MAX);
+            self.longest_pause_seconds = self.longest_pause_seconds.max(stood);
+        }
+        if before.log.last_stable == self.log.last_stable {
+            self.stable_since = before.stable_since;
+        }
+    }
+}
+
+/// The end of a history, oldest first, in which no two readings, and the last one and `now`, lie further apart than
+/// [`LONGEST_GAP`].
+#[must_use]
+pub fn since_gap(history: &[Sample], now: Timestamp) -> &[Sample] {
+    let mut after = now;
+    let mut from = history.len();
+    while let Some(sample) = from.checked_sub(1).and_then(|i| history.get(i)) {
+        if after.duration_since(sample.at) > LONGEST_GAP {
+            break;
+        }
+        after = sample.at;
+        from -= 1;
+    }
+    history.get(from..).unwrap_or_default()
+}

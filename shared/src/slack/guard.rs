@@ -1,0 +1,280 @@
+//! What people are told of a run of the guard. Nothing here is a record's payload: evidence holds outlines alone.
+
+use std::cmp::Reverse;
+
+use serde_json::Value;
+
+use super::messages::{SHOWN, escape, message, more};
+use crate::domain::guard::run::{Deed, GuardRun, SecondSource};
+use crate::domain::guard::verdict::{Finding, Status};
+
+/// How many pieces of evidence stand for a verdict; the rest is in the stored run.
+const TELLING: usize = 2;
+
+/// A group needs attention, or could not be read.
+#[must_use]
+pub fn guard_alert(run: &GuardRun) -> Value {
+    let mark = match run.status {
+        Status::Critical => "🚨",
+        Status::Warning => "⚠",
+        Status::Unknown => "❔",
+        Status::Healthy => "✔",
+    };
+    let title = format!(
+        "{mark} {}: group {} on {}",
+        run.status,
+        escape(&run.group.0),
+        escape(&run.cluster)
+    );
+    let mut lines = vec![escape(&run.summary())];
+    if let Some(state) = run.state {
+        lines.push(format!(
+            "{state} with {} members in the last of {} looks",
+            run.members, run.looks
+        ));
+    }
+    // What needs a person first.
+    let mut findings: Vec<_> = run.findings.iter().collect();
+    findings.sort_by_key(|finding| Reverse(finding.status));
+    lines.extend(findings.iter().take(SHOWN).map(|f| told(f)));
+    lines.extend(more(findings.len()));
+    lines.push(deed(run));
+    let withheld = run.withheld.iter().take(SHOWN);
+    lines.extend(withheld.map(|r| escape(&format!("• Not proposed: {r}"))));
+    lines.extend(more(run.withheld.len()));
+    match &run.second_source {
+        SecondSource::NotConfigured | SecondSource::Agrees => {}
+        other @ (SecondSource::Differs { .. }
+        | SecondSource::AnotherCluster { .. }
+        | SecondSource::Unavailable { .. }) => {
+            lines.push(escape(&format!("Second source: {other}")));
+        }
+    }
+    lines.push(format!("Run {} of {}", escape(&run.id), run.at));
+    message(&title, &lines)
+}
+
+/// One finding in one line.
+fn told(finding: &Finding) -> String {
+    let lag = finding
+        .lag
+        .map_or("lag unknown".to_owned(), |lag| format!("lag {lag}"));
+    let seen: Vec<_> = finding
+        .evidence
+        .iter()
+        .take(TELLING)
+        .map(ToString::to_string)
+        .collect();
+    escape(&format!(
+        "• {} {} ({} confidence, {lag}): {}. → {}",
+        finding.partition,
+        finding.verdict,
+        finding.confidence,
+        seen.join("; "),
+        finding.next_step()
+    ))
+}
+
+/// What was done about it.
+fn deed(run: &GuardRun) -> String {
+    let records = match run.records.len() {
+        0 => String::new(),
+        1 => " It passes over one record.".to_owned(),
+        count => format!(" It passes over {count} records."),
+    };
+    match &run.deed {
+        Deed::Nothing => "Nothing is proposed.".to_owned(),
+        Deed::WouldPropose { plan } => {
+            format!("Dry run: plan {plan} would be proposed, and nothing was changed.{records}")
+        }
+        Deed::Proposed { plan } => {
+            format!("Plan {plan} is proposed and waits for its approval.{records}")
+        }
+        Deed::RecoveryLive { plan } => {
+            format!("The recovery of plan {plan} is open, so nothing was planned.")
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::domain::group::GroupState;
+    use crate::domain::guard::policy::Validator;
+    use crate::domain::guard::probe::Failure;
+    use crate::domain::guard::quarantine::{Copy, DedupeId, Kept, SkippedRecord};
+    use crate::domain::guard::record::{Fingerprint, Outline, TimestampType};
+    use crate::domain::guard::verdict::{Confidence, Evidence, Verdict};
+    use crate::domain::offset::{ClusterId, GroupId, TopicPartition, Watermarks};
+    use crate::domain::plan::PlanId;
+    use crate::domain::refusal::Refusal;
+
+    pub(crate) fn finding(partition: i32, verdict: Verdict, lag: Option<u64>) -> Finding {
+        let log = Watermarks {
+            log_start: 0,
+            last_stable: 855,
+            high: 855,
+            leader_epoch: Some(5),
+        };
+        Finding {
+            partition: TopicPartition::new("shipments", partition),
+            verdict,
+            confidence: Confidence::High,
+            status: match verdict {
+                Verdict::PoisonLikely => Status::Critical,
+                _ => Status::Warning,
+            },
+            lag,
+            evidence: vec![
+                Evidence::ValidatorFailed {
+                    offset: 43,
+                    validator: Validator::Json,
+                    problem: "it is no JSON".to_owned(),
+                },
+                Evidence::Position { committed: 43, log },
+                Evidence::NothingMoved,
+            ],
+        }
+    }
+
+    /// A run that found one record in the way and proposed to pass over it.
+    pub(crate) fn run() -> GuardRun {
+        let partition = TopicPartition::new("shipments", 0);
+        GuardRun {
+            id: "01JGUARDRUN".to_owned(),
+            at: Timestamp::from_second(1_800_000_000).unwrap(),
+            cluster: "production".to_owned(),
+            cluster_id: Some(ClusterId("5L6g3nShT-eMCtK--X86sw".to_owned())),
+            group: GroupId("shipment-sync".to_owned()),
+            status: Status::Critical,
+            failed: None,
+            state: Some(GroupState::Stable),
+            members: 3,
+            looks: 4,
+            findings: vec![
+                finding(2, Verdict::NoCommit, None),
+                finding(0, Verdict::PoisonLikely, Some(812)),
+            ],
+            verdicts: [
+                (Verdict::PoisonLikely, 1),
+                (Verdict::NoCommit, 1),
+                (Verdict::Moving, 1),
+            ]
+            .into(),
+            second_source: SecondSource::Differs {
+                how: "the group has no members".to_owned(),
+            },
+            withheld: vec![Refusal::TooManySkips {
+                partition: TopicPartition::new("shipments", 1),
+                skips: 3,
+                limit: 3,
+            }],
+            records: vec![SkippedRecord {
+                partition: partition.clone(),
+                record: Outline {
+                    offset: 43,
+                    leader_epoch: Some(5),
+                    timestamp_ms: 1_799_999_000_000,
+                    timestamp_type: TimestampType::CreateTime,
+                    key_bytes: Some(4),
+                    value_bytes: Some(16),
+                    headers: 1,
+                    fingerprint: Fingerprint("c0ffee".repeat(10)),
+                },
+                failure: Some(Failure {
+                    offset: 43,
+                    validator: Validator::Json,
+                    problem: "it is no JSON".to_owned(),
+                }),
+                dedupe_id: DedupeId("d".repeat(64)),
+                kept: Kept::In(Copy {
+                    partition: TopicPartition::new("quarantine", 0),
+                    offset: 7,
+                }),
+            }],
+            dry_run: false,
+            deed: Deed::Proposed {
+                plan: PlanId("01JPLAN".to_owned()),
+            },
+        }
+    }
+
+    /// Everything that the message shows.
+    fn text(message: &Value) -> String {
+        let blocks = message["blocks"].as_array().unwrap();
+        assert!(blocks.len() <= 50, "as many blocks as a message may have");
+        let texts: Vec<_> = blocks
+            .iter()
+            .map(|block| block["text"]["text"].as_str().unwrap())
+            .inspect(|text| assert!(text.chars().count() <= 3_000, "Slack refuses a longer one"))
+            .collect();
+        texts.join("\n")
+    }
+
+    #[test]
+    fn people_read_what_is_wrong_how_sure_that_is_and_what_to_do_next() {
+        insta::assert_snapshot!(text(&guard_alert(&run())));
+    }
+
+    #[test]
+    fn a_group_that_could_not_be_read_is_told_as_unknown() {
+        let unread = GuardRun {
+            status: Status::Unknown,
+            failed: Some("no broker answered".to_owned()),
+            state: None,
+            findings: Vec::new(),
+            verdicts: [].into(),
+            withheld: Vec::new(),
+            records: Vec::new(),
+            second_source: SecondSource::Unavailable {
+                why: "status 503".to_owned(),
+            },
+            deed: Deed::Nothing,
+            ..run()
+        };
+        insta::assert_snapshot!(text(&guard_alert(&unread)));
+    }
+
+    #[test]
+    fn each_deed_says_whether_anything_was_changed() {
+        let plan = || PlanId("01JPLAN".to_owned());
+        for (deed, said) in [
+            (Deed::Nothing, "Nothing is proposed."),
+            (
+                Deed::WouldPropose { plan: plan() },
+                "Dry run: plan 01JPLAN would be proposed, and nothing was changed.",
+            ),
+            (
+                Deed::RecoveryLive { plan: plan() },
+                "The recovery of plan 01JPLAN is open, so nothing was planned.",
+            ),
+        ] {
+            let run = GuardRun { deed, ..run() };
+            let text = text(&guard_alert(&run));
+            assert!(text.contains(said), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_hostile_group_and_a_hundred_findings_are_harmless_and_fit() {
+        let findings = (0..100).map(|n| Finding {
+            partition: TopicPartition::new("<!channel>&".repeat(40), n),
+            ..finding(n, Verdict::PoisonSuspected, Some(u64::MAX))
+        });
+        let hostile = GuardRun {
+            group: GroupId("<script>alert(1)</script>&\"' <!channel>\n*bold*".to_owned()),
+            findings: findings.collect(),
+            second_source: SecondSource::Differs {
+                how: "<https://evil.example|approve>".repeat(200),
+            },
+            ..run()
+        };
+        let message = guard_alert(&hostile);
+        let text = text(&message);
+        let all = format!("{}{text}", message["text"]);
+        assert!(!all.contains('<') && !all.contains('>'), "{all}");
+        assert!(text.contains("… and 90 more"), "{text}");
+    }
+}
