@@ -5,6 +5,7 @@
 //!
 //! An exact group name wins over every pattern; of several patterns that match, the first in the file wins.
 
+mod guard;
 mod section;
 mod senders;
 
@@ -540,7 +541,7 @@ fn policy(section: &mut Section<'_>, base: &GroupPolicy, base_is_right: bool) ->
         min_history_seconds: section
             .number("min_history_seconds", 0..=u32::MAX)
             .unwrap_or(base.min_history_seconds),
-        guard: base.guard.clone(),
+        guard: guard::policy(section, &base.guard, base_is_right),
     };
     let rest = policy
         .wait_for_empty_seconds
@@ -601,6 +602,9 @@ fn group(
 
     let cluster = group_cluster(&mut section, defaults);
     let policy = policy(&mut section, &defaults.policy, defaults.right);
+    if defaults.right {
+        guard::check(&section, &policy.guard);
+    }
     if let (Some(cluster), Some(called)) = (&cluster, name.or(pattern))
         && !seen.insert((cluster.clone(), called.to_owned()))
     {

@@ -1,6 +1,7 @@
 //! What a function's process is given: read once at cold start, and every fault named by its variable.
 
 use std::env;
+use std::time::Instant;
 
 use aws_config::SdkConfig;
 use lambda_runtime::tracing::subscriber;
@@ -84,6 +85,18 @@ fn filter(level: &str) -> String {
 
 /// What the guard speaks to a cluster with.
 pub type GuardSources = Sources<kafka::GroupReader, kafka::RecordReader, kafka::RecordKeeper>;
+
+impl GuardSources {
+    /// The same with no read lasting beyond `deadline`.
+    #[must_use]
+    pub fn until(self, deadline: Instant) -> Self {
+        Self {
+            groups: self.groups.until(deadline),
+            records: self.records.until(deadline),
+            keeper: self.keeper,
+        }
+    }
+}
 
 /// Everything that all functions share.
 #[derive(Debug)]

@@ -96,7 +96,7 @@ async fn step(name: &str, group: &str, execution: &str, before: &str) -> Outcome
             let connect = apply::Connect {
                 reader: read,
                 writer: write,
-                records: async |_: &str| Ok(RecordReader::connect(settings.clone())?),
+                records: async |cluster: &str| env.records(cluster, Role::Apply).await,
             };
             let applied = apply::run(config, store, &on_plan, left, true, connect).await?;
             expect(applied.accepted == usize::try_from(wide::PARTITIONS)?)?;

@@ -3,8 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use lambda_runtime::{Error, LambdaEvent, service_fn};
-use offset_guard::app::guard::{self, GuardResult};
-use offset_guard::connect::Role;
+use offset_guard::app::guard::{self, Ends, GuardResult};
 use offset_guard::env::{self, Env, event};
 use offset_guard::error;
 use serde_json::Value;
@@ -35,20 +34,13 @@ async fn handle(
         .duration_since(SystemTime::now())
         .unwrap_or_default();
     let deadline = Instant::now() + left.saturating_sub(TO_STORE_AND_ANSWER);
-    let connect = async |cluster: &str| {
-        let reader = env.reader(cluster, Role::Guard).await?;
-        Ok(reader.until(deadline))
+    let connect = async |cluster: &str| Ok(env.guard(cluster).await?.until(deadline));
+    let executions = env.executions();
+    let ends = Ends {
+        executions: &executions,
+        state_machine: machine,
     };
-    let (config, store, executions) = (&env.config, &env.store, env.executions());
     let event = event(received.payload)?;
     // Boxed: the future is deep, and too deep for the compiler within another one.
-    Box::pin(guard::run(
-        config,
-        store,
-        &executions,
-        machine,
-        &event,
-        connect,
-    ))
-    .await
+    Box::pin(guard::run(&env.config, &env.store, ends, &event, connect)).await
 }

@@ -176,6 +176,50 @@ impl<'t> Section<'t> {
         })
     }
 
+    /// `true` or `false`.
+    pub(super) fn flag(&mut self, key: &'static str) -> Option<bool> {
+        self.optional(key, "true or false", DeValue::as_bool)
+    }
+
+    /// One of a few values, by its name.
+    pub(super) fn word<T: Copy>(&mut self, key: &'static str, known: &[(&str, T)]) -> Option<T> {
+        let names = || known.iter().map(|(name, _)| *name);
+        let quoted: Vec<_> = names().map(|name| format!("\"{name}\"")).collect();
+        let word = self.optional(key, &quoted.join(" or "), DeValue::as_str)?;
+        let value = known.iter().find(|(name, _)| *name == word);
+        if value.is_none() {
+            let problem = format!("no such value; {}", instead(word, names(), "write"));
+            self.wrong(key, problem);
+        }
+        value.map(|(_, value)| *value)
+    }
+
+    /// A list of texts, each converted by `read`, which says what is wrong with one.
+    pub(super) fn list<T>(
+        &mut self,
+        key: &'static str,
+        write: &str,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<Vec<T>> {
+        let array = self.optional(key, write, DeValue::as_array)?;
+        let at = self.path(key);
+        let mut list = Vec::new();
+        for (index, value) in array.iter().enumerate() {
+            let read = match value.get_ref().as_str() {
+                Some(text) => read(text),
+                None => Err(format!("write {write}")),
+            };
+            match read {
+                Ok(read) => list.push(read),
+                Err(problem) => {
+                    let at = format!("{at}[{}]", index + 1);
+                    self.report.add(&value.span(), at, problem);
+                }
+            }
+        }
+        Some(list)
+    }
+
     /// The table under `key`.
     pub(super) fn section(&mut self, key: &'static str, write: &str) -> Option<Self> {
         let span = self.value(key)?.span();

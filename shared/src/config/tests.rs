@@ -1,6 +1,9 @@
 use std::fmt::Write as _;
 
 use super::*;
+use crate::domain::guard::policy::{
+    GuardPolicy, HeaderSet, Isolation, RemediationAction, SkipOn, Validator,
+};
 
 const ONE_CLUSTER: &str = r#"
 [clusters.local]
@@ -123,6 +126,35 @@ fn errors_name_the_place_and_what_to_write() {
              [[groups]]\ncluster = \"production\"\nname = \"g\"\n",
         ),
         (
+            "a guard's values",
+            "[clusters.a]\nbootstrap_servers = [\"h:1\"]\nauth = \"tls\"\n\
+             [policy.guard]\nmin_samples = 0\nrebalance_grace_seconds = 61\nstall_seconds = 86401\ndry_run = \"no\"\n\
+             remediation_action = \"SKIP_POISON_RECORDS\"\nisolation = 1\nskip_on = \"unlikely or not\"\n\
+             quarantine_topic = \"a b\"\nmonitored_topics = [\n  \"orders\",\n  \"..\",\n  7,\n]\n\
+             validators = [\"jsn\", \"avro-or-so\", \"max-bytes\", \"max-bytes:0\", \"json:5\"]\nheader_sets = [\"srping\"]\n\
+             rewind_record_count = 0\nmax_records_per_plan = 0\nmax_skips_per_day = -1\nmax_poll_records = 0\n\
+             deadlock_lag = 5\n\
+             [[groups]]\nname = \"g\"\n",
+        ),
+        (
+            "a guard that would keep records nowhere, and one that would watch what it keeps",
+            "[clusters.a]\nbootstrap_servers = [\"h:1\"]\nauth = \"tls\"\n\
+             [policy.guard]\ndry_run = false\n\
+             [[groups]]\nname = \"nowhere\"\n\
+             [[groups]]\nname = \"nowhere-either\"\nguard = { skip_on = \"suspected\" }\n\
+             [[groups]]\nname = \"somewhere\"\nguard = { quarantine_topic = \"q\" }\n\
+             [[groups]]\nname = \"loses\"\nguard = { publish_to_dlq_topic = false }\n\
+             [[groups]]\nname = \"rewinds\"\nguard = { remediation_action = \"REWIND_OFFSET\" }\n\
+             [[groups]]\nname = \"itself\"\nguard = { quarantine_topic = \"q\", monitored_topics = [\"a\", \"q\"] }\n\
+             [[groups]]\nname = \"no-table\"\nguard = true\n",
+        ),
+        (
+            "a guard of the defaults that watches what it keeps, said once",
+            "[clusters.a]\nbootstrap_servers = [\"h:1\"]\nauth = \"tls\"\n\
+             [policy]\nguard = { quarantine_topic = \"q\", monitored_topics = [\"q\"] }\n\
+             [[groups]]\nname = \"g\"\nguard = { dry_run = true }\n",
+        ),
+        (
             "senders",
             "[clusters.a]\nbootstrap_servers = [\"h:1\"]\nauth = \"tls\"\n[[groups]]\nname = \"g\"\n\
              [senders.missing]\n\
@@ -184,6 +216,16 @@ fn the_example_is_right_and_shows_the_true_defaults() {
         .unwrap();
     assert_eq!(production.policy.wait_for_empty_seconds, Some(900));
     assert_eq!(production.policy.drift_limit, 500);
+    assert_eq!(
+        production.policy.guard,
+        GuardPolicy {
+            dry_run: false,
+            quarantine_topic: Some("shipments.quarantine".to_owned()),
+            isolation: Isolation::ReadCommitted,
+            validators: vec![Validator::Json, Validator::MaxBytes(1_000_000)],
+            ..GuardPolicy::default()
+        }
+    );
     let secrets = production.cluster.secrets.as_ref().unwrap();
     assert!(secrets.read.ends_with("read-AbCdEf") && secrets.apply.ends_with("apply-AbCdEf"));
     assert!(!config.matches("production", &GroupId("anything".into())));
@@ -322,6 +364,96 @@ fn the_longest_times_allowed_are_allowed() {
     assert_eq!(policy.keep_checkpoints, 1);
 }
 
+#[test]
+fn a_guard_inherits_key_by_key() {
+    let config = with_groups(
+        r#"
+        [policy.guard]
+        remediation_action = "REWIND_OFFSET"
+        quarantine_topic = "all.quarantine"
+        monitored_topics = ["orders"]
+        validators = ["json", "utf8", "schema-registry", "max-bytes:4294967295"]
+        header_sets = ["connect", "spring"]
+        min_samples = 12
+        [[groups]]
+        name = "inherits"
+        [[groups]]
+        name = "changes"
+        guard = { min_samples = 1, validators = [], monitored_topics = [], external_offsets = true }
+        [[groups]]
+        name = "all"
+        [groups.guard]
+        deadlock_lag_threshold = 0
+        rebalance_grace_seconds = 60
+        remediation_action = "AUDIT_ONLY"
+        rewind_record_count = 1000000
+        quarantine_topic = "q_1.a-B"
+        publish_to_dlq_topic = false
+        dry_run = false
+        monitored_topics = ["a", "b"]
+        min_samples = 2
+        stall_seconds = 0
+        max_skips_per_day = 0
+        isolation = "read_uncommitted"
+        skip_on = "suspected"
+        max_records_per_plan = 1000
+        validators = ["max-bytes:1"]
+        max_poll_records = 1
+        external_offsets = true
+        header_sets = ["spring"]
+        "#,
+    );
+    let defaults = GuardPolicy {
+        remediation_action: RemediationAction::RewindOffset,
+        quarantine_topic: Some("all.quarantine".to_owned()),
+        monitored_topics: vec!["orders".to_owned()],
+        validators: vec![
+            Validator::Json,
+            Validator::Utf8,
+            Validator::SchemaRegistry,
+            Validator::MaxBytes(u32::MAX),
+        ],
+        header_sets: vec![HeaderSet::Connect, HeaderSet::Spring],
+        min_samples: 12,
+        ..GuardPolicy::default()
+    };
+    let of = |group| resolved(&config, group).guard;
+    assert_eq!(of("inherits"), defaults);
+    assert_eq!(
+        of("changes"),
+        GuardPolicy {
+            min_samples: 1,
+            validators: vec![],
+            monitored_topics: vec![],
+            external_offsets: true,
+            ..defaults
+        }
+    );
+    assert_eq!(
+        of("all"),
+        GuardPolicy {
+            deadlock_lag_threshold: 0,
+            rebalance_grace_seconds: 60,
+            remediation_action: RemediationAction::AuditOnly,
+            rewind_record_count: 1_000_000,
+            quarantine_topic: Some("q_1.a-B".to_owned()),
+            publish_to_dlq_topic: false,
+            dry_run: false,
+            monitored_topics: vec!["a".to_owned(), "b".to_owned()],
+            min_samples: 2,
+            stall_seconds: 0,
+            max_skips_per_day: 0,
+            isolation: Isolation::ReadUncommitted,
+            skip_on: SkipOn::Suspected,
+            max_records_per_plan: 1_000,
+            validators: vec![Validator::MaxBytes(1)],
+            max_poll_records: 1,
+            external_offsets: true,
+            header_sets: vec![HeaderSet::Spring],
+        }
+    );
+}
+
 /// What decides what happens to a group is in its hash; a secret, a comment and another group are not.
 #[test]
 fn the_hash_of_a_group_covers_what_applies_to_it_and_no_more() {
@@ -368,6 +500,12 @@ fn the_hash_of_a_group_covers_what_applies_to_it_and_no_more() {
         file("h:1", "\"scram_sha_512\"", &secrets("one"), ""),
         file("h:1", "\"sasl_plain\"", &pinned, ""),
         file("h:1", "\"sasl_plain\"", &secrets("one"), "drift_limit = 1"),
+        file(
+            "h:1",
+            "\"sasl_plain\"",
+            &secrets("one"),
+            "guard = { stall_seconds = 1 }",
+        ),
         file("h:1", "{ msk_iam = { region = \"eu-west-1\" } }", "", ""),
         file("h:1", "{ msk_iam = { region = \"eu-west-2\" } }", "", ""),
     ];

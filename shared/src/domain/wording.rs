@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::checkpoint::CheckpointId;
+use super::guard::verdict::Verdict;
 use super::offset::{Fault, TopicPartition};
 use super::plan::{LeftAlone, PlanId, Warning};
 use super::refusal::{Refusal, Stale};
@@ -195,6 +196,61 @@ fn of_the_partitions() -> Vec<Refusal> {
     ]
 }
 
+fn of_the_guard() -> Vec<Refusal> {
+    let partition = || p(1);
+    vec![
+        Refusal::NotWarranted {
+            partition: partition(),
+            verdict: Verdict::BlockedByTransaction,
+        },
+        Refusal::PoisonNotAtCommitted {
+            partition: partition(),
+            first: 43,
+            poison: 47,
+        },
+        Refusal::IsolationUnknown {
+            partition: partition(),
+            committed: Some(47),
+            uncommitted: Some(43),
+        },
+        Refusal::IsolationUnknown {
+            partition: partition(),
+            committed: None,
+            uncommitted: Some(43),
+        },
+        Refusal::RecordUnreadable {
+            partition: partition(),
+            why: "its records could not be read: the reading failed (BAD_MSG)".into(),
+        },
+        Refusal::RecordFromQuarantine {
+            partition: partition(),
+            offset: 43,
+        },
+        Refusal::TooManyRecords {
+            records: 101,
+            limit: 100,
+        },
+        Refusal::TooManySkips {
+            partition: partition(),
+            skips: 3,
+            limit: 3,
+        },
+        Refusal::QuarantineUnusable {
+            topic: String::new(),
+            why: "none is configured".into(),
+        },
+        Refusal::QuarantineUnusable {
+            topic: "shipments-quarantine".into(),
+            why: "its cleanup.policy is compact".into(),
+        },
+        Refusal::QuarantineUnconfirmed {
+            partition: partition(),
+            offset: 43,
+            why: "a dry run writes nothing".into(),
+        },
+    ]
+}
+
 fn after_the_plan() -> Vec<Refusal> {
     let partition = || p(1);
     vec![
@@ -249,6 +305,15 @@ fn after_the_plan() -> Vec<Refusal> {
             seen: Some(50),
             limit: 100,
         }),
+        stale(Stale::SourceRecord {
+            partition: partition(),
+            offset: 43,
+            why: "it is gone".into(),
+        }),
+        stale(Stale::QuarantineCopy {
+            copy: "shipments-quarantine-1@7".into(),
+            why: "it is another record".into(),
+        }),
         stale(Stale::Target {
             partition: partition(),
             target: 31,
@@ -277,6 +342,7 @@ fn every_refusal_in_one_line() {
         of_the_request(),
         of_the_group(),
         of_the_partitions(),
+        of_the_guard(),
         after_the_plan(),
     ]
     .into_iter()
@@ -309,6 +375,7 @@ fn every_refusal_survives_json() {
         of_the_request(),
         of_the_group(),
         of_the_partitions(),
+        of_the_guard(),
         after_the_plan(),
     ];
     for refusal in all.into_iter().flatten() {
@@ -342,6 +409,9 @@ fn every_warning_in_one_line() {
         Warning::Stateful {
             kind: "Kafka Connect".into(),
         },
+        Warning::RecordsLost { records: 1 },
+        Warning::GoodRecordsSkipped { records: 2 },
+        Warning::TwoSamples,
     ];
     let shown: BTreeSet<_> = warnings.iter().map(variant).collect();
     assert_eq!(shown, variants(include_str!("plan.rs"), "Warning"));

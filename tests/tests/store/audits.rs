@@ -1,7 +1,7 @@
 use offset_guard::app::{self, report};
 use offset_guard::domain::audit::{Audit, AuditPartition, AuditStatus};
 use offset_guard::domain::offset::{ClusterId, GroupId};
-use offset_guard::domain::plan::PlanDigest;
+use offset_guard::domain::plan::{Plan, PlanDigest, PlanResult, Source};
 use offset_guard::domain::recovery::{Claim, LONGEST_REQUEST, Outcome, PartitionOutcome, Recovery};
 use offset_guard::domain::refusal::Refusal;
 use offset_guard::slack::{Slack, SlackError};
@@ -10,7 +10,8 @@ use offset_guard::store::{Closed, ErrorClass, Opened, Store};
 use serde_json::json;
 
 use super::support::{
-    Item, Table, at, claim, cluster, commit, group, partitions, plan_id, race, recovery,
+    Item, Table, at, claim, cluster, commit, group, partitions, plan, plan_id, race, record,
+    recovery,
 };
 
 const PK: &str = "AUDIT#5L6g3nShT-eMCtK--X86sw#shipment-sync";
@@ -367,4 +368,53 @@ async fn what_was_opened_right_before_the_report_is_ended_by_the_next() {
     assert_eq!(store.open_recoveries().await.unwrap(), []);
     assert_eq!(store.claim(&cluster(), &group()).await.unwrap(), None);
     assert_eq!(store.audit_of("execution-1").await.unwrap(), Some(blind));
+}
+
+#[tokio::test]
+async fn skips_are_counted_by_partition_where_they_moved_it_or_may_have() {
+    let table = Table::new().await;
+    let store = table.store();
+    let keep = async |n: usize, source: Source, audit: &Audit| {
+        let plan = Plan {
+            source,
+            ..plan(plan_id(n), 3)
+        };
+        let record = record(n, PlanResult::Ready(plan));
+        store.put_plan(&record).await.unwrap();
+        assert_eq!(close(&store, audit).await, Closed::Now);
+    };
+    // The first is older than what is asked for, and of the rest these count.
+    let outcomes = [
+        Some(Outcome::Verified),
+        Some(Outcome::Verified),
+        Some(Outcome::AppliedThenMoved),
+        Some(Outcome::Unknown),
+        Some(Outcome::NotApplied),
+        None,
+    ];
+    for (n, outcome) in outcomes.into_iter().enumerate() {
+        keep(n, Source::Skip, &audit(n, outcome)).await;
+    }
+    let mut partial = audit(6, Some(Outcome::PartiallyApplied));
+    partial.partitions[1].outcome = Some(PartitionOutcome::NotApplied);
+    keep(6, Source::Skip, &partial).await;
+    keep(7, Source::Earliest, &audit(7, Some(Outcome::Verified))).await;
+    // An Apply that began and that nothing was proven of.
+    open(&store, 8).await;
+    assert!(store.begin_apply(&plan_id(8), at(60)).await.unwrap());
+    keep(8, Source::Skip, &audit(8, None)).await;
+    // A plan of which nothing is known, and no plan at all.
+    assert_eq!(
+        close(&store, &audit(9, Some(Outcome::Verified))).await,
+        Closed::Now
+    );
+    let mut planless = audit(10, None);
+    planless.plan = None;
+    assert_eq!(close(&store, &planless).await, Closed::Now);
+
+    let skips = store.skips_since(&cluster(), &group(), at(1)).await;
+    let counted: Vec<_> = partitions(3).zip([5, 4, 5]).collect();
+    assert_eq!(skips.unwrap().into_iter().collect::<Vec<_>>(), counted);
+    let none = store.skips_since(&cluster(), &group(), at(11)).await;
+    assert!(none.unwrap().is_empty());
 }

@@ -7,11 +7,17 @@ mod audits;
 #[cfg(test)]
 mod checkpoints;
 #[cfg(test)]
+mod guard_runs;
+#[cfg(test)]
 mod incidents;
 #[cfg(test)]
 mod plans;
 #[cfg(test)]
+mod quarantine;
+#[cfg(test)]
 mod recoveries;
+#[cfg(test)]
+mod samples;
 #[cfg(test)]
 mod support;
 #[cfg(test)]

@@ -10,12 +10,14 @@ use super::propose::Proposing;
 use super::{Asked, Ends, Sources};
 use crate::config::ResolvedGroup;
 use crate::domain::guard::policy::GuardPolicy;
+use crate::domain::guard::probe::Probed;
 use crate::domain::guard::rules::{Assessment, judge, reads_uncommitted};
 use crate::domain::guard::run::{Deed, GuardRun, SecondSource};
 use crate::domain::guard::sample::Sample;
 use crate::domain::guard::verdict::{Finding, Status, Verdict};
-use crate::domain::offset::{ClusterId, GroupId};
-use crate::error::Error;
+use crate::domain::offset::{ClusterId, GroupId, TopicPartition};
+use crate::error::{Error, chain};
+use crate::metrics;
 use crate::ports::{KeepRecords, ReadGroups, ReadRecords};
 use crate::store::Store;
 
@@ -71,7 +73,8 @@ impl Watched<'_> {
         cluster_id: &ClusterId,
         asked: Option<&Asked<'_>>,
         ends: Ends<'_>,
-    ) -> Result<GuardRun, Error> {
+    ) -> Result<(GuardRun, Vec<Finding>), Error> {
+        let unknown = |why| Ok((self.unknown(Some(cluster_id), why), Vec::new()));
         if let Some(pinned) = &self.resolved.cluster.cluster_id
             && pinned != cluster_id
         {
@@ -79,7 +82,7 @@ impl Watched<'_> {
                 "the brokers belong to cluster {}, configured is {}",
                 cluster_id.0, pinned.0
             );
-            return Ok(self.unknown(Some(cluster_id), why));
+            return unknown(why);
         }
         let ring = self
             .store
@@ -95,7 +98,7 @@ impl Watched<'_> {
             moved_at: self.store.last_recovery_end(cluster_id, self.group).await?,
         };
         if let Err(why) = looks.take(&mut samples).await {
-            return Ok(self.unknown(Some(cluster_id), why));
+            return unknown(why);
         }
         let (assessment, probes) = self.judge(&samples, &sources.records).await;
         let now = Timestamp::now();
@@ -108,8 +111,7 @@ impl Watched<'_> {
         if !first {
             // Two runs at once would keep and propose everything twice: the other one does it.
             tracing::info!(group = self.group.0, "another run was faster");
-            run.withheld.clear();
-            return Ok(run);
+            return Ok((run, assessment.findings));
         }
         let proposing = Proposing {
             watched: self,
@@ -122,7 +124,28 @@ impl Watched<'_> {
             ends,
         };
         proposing.run(&mut run).await?;
-        Ok(run)
+        Ok((run, assessment.findings))
+    }
+
+    /// Writes the run's metrics. How old the newest checkpoint is belongs to them: who takes none would not say so.
+    pub(super) async fn measure(&self, run: &GuardRun, findings: &[Finding]) {
+        let newest = match &run.cluster_id {
+            Some(cluster_id) => {
+                let headers = self.store.headers(cluster_id, self.group, self.began).await;
+                headers
+                    .inspect_err(|error| {
+                        tracing::warn!(
+                            group = self.group.0,
+                            error = chain(error),
+                            "the age of the newest checkpoint is not known"
+                        );
+                    })
+                    .ok()
+                    .and_then(|headers| Some(headers.first()?.ended_at))
+            }
+            None => None,
+        };
+        metrics::guard::emit(run, findings, newest);
     }
 
     /// Judges, reads what the rules want to know more of, and judges again.
@@ -130,10 +153,7 @@ impl Watched<'_> {
         &self,
         samples: &[Sample],
         records: &D,
-    ) -> (
-        Assessment,
-        BTreeMap<crate::domain::offset::TopicPartition, crate::domain::guard::probe::Probed>,
-    ) {
+    ) -> (Assessment, BTreeMap<TopicPartition, Probed>) {
         let policy = self.policy();
         let none = BTreeMap::new();
         let first = judge(samples, &none, policy, Timestamp::now());

@@ -21,7 +21,7 @@ use super::checkpoint::all_groups;
 use crate::config::Config;
 use crate::domain::guard::proposal::Ask;
 use crate::domain::guard::run::GuardRun;
-use crate::domain::guard::verdict::Status;
+use crate::domain::guard::verdict::{Finding, Status};
 use crate::domain::offset::GroupId;
 use crate::domain::plan::PlanId;
 use crate::domain::refusal::Refusal;
@@ -58,7 +58,7 @@ pub struct Ends<'a> {
 
 /// What became of one group in a run of the guard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct GroupResult {
+pub struct GuardResult {
     /// The cluster's name.
     pub cluster: String,
     /// The group; `None` where the whole cluster failed.
@@ -71,9 +71,15 @@ pub struct GroupResult {
     pub plan: Option<PlanId>,
     /// The codes of what is not proposed, where something might have been.
     pub withheld: Vec<String>,
+    /// What was found in each partition, the healthy ones too: only where the event names the group.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
 }
 
-impl GroupResult {
+/// How many findings an answer holds: a function's answer is limited to 6 MB.
+const ANSWERED: usize = 500;
+
+impl GuardResult {
     fn of(run: &GuardRun) -> Self {
         Self {
             cluster: run.cluster.clone(),
@@ -82,6 +88,7 @@ impl GroupResult {
             summary: run.summary(),
             plan: run.plan().cloned(),
             withheld: run.withheld.iter().map(Refusal::code).collect(),
+            findings: Vec::new(),
         }
     }
 }
@@ -104,7 +111,7 @@ pub async fn run<R, D, K, F>(
     ends: Ends<'_>,
     event: &GuardEvent,
     connect: F,
-) -> Result<Vec<(GroupResult, Option<GuardRun>)>, Error>
+) -> Result<Vec<GuardResult>, Error>
 where
     R: ReadGroups,
     D: ReadRecords,
@@ -136,7 +143,7 @@ where
         .concat();
     let failures: Vec<_> = runs.iter().filter_map(|run| run.failure.clone()).collect();
     if failures.is_empty() {
-        return Ok(runs.into_iter().map(|run| (run.result, run.run)).collect());
+        return Ok(runs.into_iter().map(|run| run.result).collect());
     }
     Err(Error::GuardRunsFailed(format!(
         "{} of {} runs failed: {}",
@@ -168,8 +175,7 @@ fn asked(event: &GuardEvent) -> Result<Option<Asked<'_>>, Error> {
 /// One group's run, and what went wrong with keeping or telling it.
 #[derive(Clone)]
 struct Ran {
-    result: GroupResult,
-    run: Option<GuardRun>,
+    result: GuardResult,
     failure: Option<String>,
 }
 
@@ -181,15 +187,15 @@ impl Ran {
             .map_or(String::new(), |g| format!(" {}", g.0));
         Self {
             failure: Some(format!("{cluster}{at}: {why}")),
-            result: GroupResult {
+            result: GuardResult {
                 cluster: cluster.to_owned(),
                 group,
                 status: Status::Unknown,
                 summary: why,
                 plan: None,
                 withheld: Vec::new(),
+                findings: Vec::new(),
             },
-            run: None,
         }
     }
 }
@@ -248,18 +254,29 @@ where
             };
             let ran = match (sources, cluster_id) {
                 (Ok(sources), Ok(id)) => Box::pin(watched.run(sources, id, asked, ends)).await,
-                (_, Err(error)) | (Err(error), _) => Ok(watched.unknown(None, chain(error))),
+                (_, Err(error)) | (Err(error), _) => {
+                    Ok((watched.unknown(None, chain(error)), Vec::new()))
+                }
             };
             let told = match ran {
-                Ok(run) => tell::tell(store, ends, &run).await.map(|()| run),
+                Ok((run, findings)) => {
+                    watched.measure(&run, &findings).await;
+                    let told = tell::tell(store, ends, &run).await;
+                    told.map(|()| (run, findings))
+                }
                 Err(error) => Err(error),
             };
             match told {
-                Ok(run) => Ran {
-                    result: GroupResult::of(&run),
-                    run: Some(run),
-                    failure: None,
-                },
+                Ok((run, mut findings)) => {
+                    findings.truncate(if event.group.is_some() { ANSWERED } else { 0 });
+                    Ran {
+                        result: GuardResult {
+                            findings,
+                            ..GuardResult::of(&run)
+                        },
+                        failure: None,
+                    }
+                }
                 Err(error) => Ran::failed(cluster, Some(group), chain(&error)),
             }
         })

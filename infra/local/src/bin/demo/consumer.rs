@@ -14,7 +14,7 @@ const LONGEST: Duration = Duration::from_secs(600);
 ///
 /// Ends with failure at the first record that is no JSON, without leaving the group and without committing it, as a
 /// process that panics does.
-pub fn consume(bootstrap: &str, group: &str, topic: &str) -> ExitCode {
+pub(crate) fn consume(bootstrap: &str, group: &str, topic: &str) -> ExitCode {
     match run(bootstrap, group, topic) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {

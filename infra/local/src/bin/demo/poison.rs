@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use crate::{PATIENCE, Scene, say, title};
 
-pub const GROUP: &str = "order-sync";
+pub(crate) const GROUP: &str = "order-sync";
 const TOPIC: &str = "orders";
 const QUARANTINE: &str = "orders-quarantine";
 const PARTITIONS: i32 = 6;
@@ -30,7 +30,7 @@ const BAD: (i32, i64) = (3, 40);
 const TICKS: usize = 12;
 
 /// What the demo's configuration says of the second act's group: the rules of a real one, in seconds instead of minutes.
-pub fn config() -> String {
+pub(crate) fn config() -> String {
     format!(
         "[[groups]]\n\
          cluster = \"main\"\n\
@@ -42,7 +42,7 @@ pub fn config() -> String {
 }
 
 impl Scene<'_> {
-    pub async fn poison(&self) -> Result<()> {
+    pub(crate) async fn poison(&self) -> Result<()> {
         let client = self.stack.client();
         title("10. Another topic, of 6 partitions, and a consumer that decodes JSON");
         client.create_topic(TOPIC, PARTITIONS, &[]).await?;
