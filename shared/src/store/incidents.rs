@@ -105,25 +105,31 @@ impl Store {
             .await
     }
 
-    /// Notes that a run starts. `false`: it has ended, or another one has taken its place, and it is not to be done.
+    /// Notes that a run starts. `false`: it has ended, or another one has taken its place, and it is not to be done. A
+    /// key that names no incident holds nobody back.
     ///
     /// # Errors
     /// The table cannot be reached.
     pub async fn incident_started(&self, incident: &str, now: Timestamp) -> Result<bool> {
-        let change = |key| {
-            // A run that failed may be tried again by whoever runs it.
-            Write::change(
-                key,
-                "SET #state = :state, #until = :until, #started_at = :now",
-            )
-            .when("#run = :run AND #state <> :finished")
-            .value(":state", word(&IncidentState::Started))
-            .value(":finished", word(&IncidentState::Finished))
-            .value(":until", time(now + LONGEST_RUN))
-            .value(":now", time(now))
+        let Some((key, run)) = keys::of_incident_key(incident) else {
+            return Ok(true);
         };
-        self.change_incident("incident_started", incident, change)
-            .await
+        // A run that failed may be tried again by whoever runs it.
+        let start = Write::change(
+            key,
+            "SET #state = :state, #until = :until, #started_at = :now",
+        )
+        .when("#run = :run AND #state <> :finished")
+        .value(":run", text(run))
+        .value(":state", word(&IncidentState::Started))
+        .value(":finished", word(&IncidentState::Finished))
+        .value(":until", time(now + LONGEST_RUN))
+        .value(":now", time(now));
+        match self.update_returning(start).await {
+            Ok(Updated::Done(_) | Updated::Not(None)) => Ok(true),
+            Ok(Updated::Not(Some(_))) => Ok(false),
+            Err(cause) => Err(cause.of("incident_started")),
+        }
     }
 
     /// Notes how a run ended, or that it could not be handed over; `false` if another one has taken its place.

@@ -1,8 +1,10 @@
 use jiff::{SignedDuration, Timestamp};
+use offset_guard::app::incident;
 use offset_guard::domain::incident::{
     CLAIM_HOLDS, IncidentState, LONGEST_RUN, QUEUE_HOLDS, Subject,
 };
 use offset_guard::domain::offset::GroupId;
+use offset_guard::error::Error;
 use offset_guard::store::{Claimed, IncidentClaim, Store};
 
 use super::support::{Table, at, race};
@@ -196,7 +198,7 @@ async fn groups_and_requests_are_each_their_own_incident() {
 }
 
 #[tokio::test]
-async fn a_key_that_names_no_incident_changes_nothing() {
+async fn a_key_that_names_no_incident_changes_nothing_and_holds_nobody_back() {
     let table = Table::new().await;
     let store = table.store();
     for key in [
@@ -208,10 +210,34 @@ async fn a_key_that_names_no_incident_changes_nothing() {
         "#",
         "GROUP#main#none#run",
     ] {
-        assert!(!store.incident_started(key, at(0)).await.unwrap(), "{key}");
+        assert!(store.incident_started(key, at(0)).await.unwrap(), "{key}");
+        assert!(!store.incident_queued(key, at(0)).await.unwrap());
         assert!(!store.incident_finished(key, true, at(0)).await.unwrap());
     }
     assert_eq!(store.incident(&group("none")).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn guard_notes_its_start_and_its_end_and_leaves_alone_what_is_not_its_own() {
+    let table = Table::new().await;
+    let store = table.store();
+    let subject = group("g");
+    let state = async || store.incident(&subject).await.unwrap().unwrap().state;
+    let key = claimed(&store, &subject, "one", Timestamp::now()).await;
+    let failed = incident::noted(&store, Some(&key), async {
+        assert_eq!(state().await, IncidentState::Started);
+        Err::<(), _>(Error::Broken("a test".to_owned()))
+    });
+    failed.await.unwrap_err();
+    assert_eq!(state().await, IncidentState::Failed);
+    let done = incident::noted(&store, Some(&key), async { Ok(5) }).await;
+    assert_eq!(done.unwrap(), Some(5));
+    assert_eq!(state().await, IncidentState::Finished);
+    // The same event once more, and a run that is for no incident.
+    let again = incident::noted(&store, Some(&key), async { Ok(5) }).await;
+    assert_eq!(again.unwrap(), None);
+    let scheduled = incident::noted(&store, None, async { Ok(5) }).await;
+    assert_eq!(scheduled.unwrap(), Some(5));
 }
 
 #[tokio::test]
