@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde_json::Value;
 use url::Url;
 
+use crate::metrics::{self, Metric};
+
 pub mod guard;
 pub mod messages;
 
@@ -58,11 +60,20 @@ impl Slack {
         }
     }
 
-    /// Sends one message; tries again within the invocation.
+    /// Sends one message; tries again within the invocation. A message that is not delivered is counted, so that an
+    /// alarm sees a dead Slack whatever else becomes of it.
     ///
     /// # Errors
     /// It was not delivered.
     pub async fn send(&self, message: &Value) -> Result<(), SlackError> {
+        let sent = self.try_send(message).await;
+        if sent.is_err() {
+            metrics::count(Metric::SlackNotDelivered);
+        }
+        sent
+    }
+
+    async fn try_send(&self, message: &Value) -> Result<(), SlackError> {
         let webhook = self.webhook.as_ref().map_err(|error| *error)?;
         let mut last = SlackError::Unreachable;
         for attempt in 0..TRIES {

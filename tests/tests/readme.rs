@@ -105,3 +105,21 @@ fn every_parameter_that_it_names_is_one_of_the_template() {
         assert!(known.contains(name), "{name} is no parameter");
     }
 }
+
+#[test]
+fn every_picture_is_there_and_small() {
+    let text = read("README.md");
+    let pictures: Vec<_> = text
+        .split("<img src=\"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .collect();
+    assert!(!pictures.is_empty());
+    for picture in pictures {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("..")
+            .join(picture);
+        let size = fs::metadata(&path).unwrap_or_else(|error| panic!("{picture}: {error}"));
+        assert!(size.len() < 150_000, "{picture} has {} bytes", size.len());
+    }
+}

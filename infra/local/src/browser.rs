@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub use fantoccini::key::Key;
 use fantoccini::{ClientBuilder, Locator, wd::WebDriverCompatibleCommand};
 use hyper_util::client::legacy::connect::HttpConnector;
 use offset_guard_preflight::Need;

@@ -390,10 +390,15 @@ impl Execution {
 #[must_use]
 pub fn text_of(message: &Value) -> String {
     let blocks = message["blocks"].as_array();
+    // A section has one text, a context has elements.
     let texts: Vec<_> = blocks
         .into_iter()
         .flatten()
-        .filter_map(|block| block["text"]["text"].as_str())
+        .flat_map(|block| {
+            let elements = block["elements"].as_array().into_iter().flatten();
+            elements.chain([&block["text"]])
+        })
+        .filter_map(|text| text["text"].as_str())
         .collect();
     texts.join("\n")
 }

@@ -223,14 +223,18 @@ async fn answer(mut stream: TcpStream, files: &Files) -> io::Result<()> {
     }
 }
 
-/// Whether a message keeps Slack's limits: 50 blocks, and 3,000 characters of text a section.
+/// Whether a message keeps Slack's limits: 50 blocks, 3,000 characters a text, and no text that is empty.
 fn fits(message: &Value) -> bool {
     let blocks = message["blocks"].as_array().map_or(&[][..], Vec::as_slice);
-    let short = |block: &Value| {
-        let text = block["text"]["text"].as_str().unwrap_or_default();
-        text.chars().count() <= 3_000
+    let texts = blocks.iter().flat_map(|block| {
+        let elements = block["elements"].as_array().into_iter().flatten();
+        elements.chain(block.get("text"))
+    });
+    let fit = |text: &Value| {
+        let text = text["text"].as_str().unwrap_or_default();
+        (1..=3_000).contains(&text.chars().count())
     };
-    blocks.len() <= 50 && blocks.iter().all(short)
+    blocks.len() <= 50 && texts.into_iter().all(fit)
 }
 
 /// The body of a request that says how long it is; `None` for anything else.

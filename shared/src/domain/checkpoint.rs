@@ -110,6 +110,17 @@ pub struct CheckpointHeader {
     pub expires_at: Option<Timestamp>,
 }
 
+/// What one checkpoint holds of one partition, as a point of its history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PastCommit {
+    /// The checkpoint's time.
+    pub at: Timestamp,
+    /// The committed offset; `None` is "no commit".
+    pub offset: Option<i64>,
+    /// Whether a verified rewind undid the time in which it was taken.
+    pub disowned: bool,
+}
+
 /// Why a reading is not a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotACheckpoint {
@@ -347,7 +358,7 @@ impl Checkpoint {
     }
 
     /// The checkpointed partition, unless its topic is known to be another log now.
-    fn same_log(
+    pub(crate) fn same_log(
         &self,
         partition: &TopicPartition,
         id_now: Option<TopicId>,

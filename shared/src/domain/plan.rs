@@ -405,6 +405,29 @@ impl Plan {
         self.warnings.contains(&Warning::CreatesGroup)
     }
 
+    /// The members that must stop after the approval, as they were seen while planning.
+    #[must_use]
+    pub fn members_to_stop(&self) -> &[super::refusal::MemberSeen] {
+        let members = self.warnings.iter().find_map(|warning| match warning {
+            Warning::MustBeStopped { members, .. } => Some(members.as_slice()),
+            Warning::DisownedPassedOver { .. }
+            | Warning::WentBackwardsSince { .. }
+            | Warning::CreatesGroup
+            | Warning::Lost { .. }
+            | Warning::Skips { .. }
+            | Warning::MetadataDropped { .. }
+            | Warning::Removes { .. }
+            | Warning::TopicIdUnknown { .. }
+            | Warning::MayAlterUnknown
+            | Warning::AssignOnly
+            | Warning::Stateful { .. }
+            | Warning::RecordsLost { .. }
+            | Warning::GoodRecordsSkipped { .. }
+            | Warning::TwoSamples => None,
+        });
+        members.unwrap_or_default()
+    }
+
     /// Whether `seen` shows the group as still as applying needs it: inactive or, where it is to be brought back, gone.
     #[must_use]
     pub fn finds_at_rest(&self, seen: &GroupObservation) -> bool {

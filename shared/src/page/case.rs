@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use crate::domain::approval::{Approval, ApprovalStatus, Decision, Standing};
 use crate::domain::audit::Audit;
+use crate::domain::checkpoint::PastCommit;
 use crate::domain::offset::TopicPartition;
 use crate::domain::plan::Plan;
 use crate::domain::recovery::{Outcome, PartitionOutcome, Recovery};
@@ -18,6 +19,8 @@ pub(super) struct Case {
     pub(super) recovery: Option<Recovery>,
     pub(super) result: BTreeMap<TopicPartition, PartitionOutcome>,
     pub(super) audit: Option<Audit>,
+    /// What the checkpoints before the plan hold of the partition that is pictured, oldest first.
+    pub(super) past: Vec<PastCommit>,
 }
 
 /// Where a case stands, as the page's headline says it.
@@ -88,6 +91,20 @@ impl Case {
             (false, false) => recovery
                 .and_then(|r| r.apply_by)
                 .map_or(Stage::Approved, Stage::Admitted),
+        }
+    }
+
+    /// Whether more is to come after an approval, so that whoever looks waits for it.
+    pub(super) fn goes_on(&self, now: Timestamp) -> bool {
+        match self.stage(now) {
+            Stage::Approved | Stage::Admitted(_) | Stage::Applying | Stage::Verifying => true,
+            // The last word is written right after it.
+            Stage::Ended(_) | Stage::EndedUnsent | Stage::EndedUnproven => self.audit.is_none(),
+            Stage::Open
+            | Stage::Expired
+            | Stage::Superseded
+            | Stage::Undecided
+            | Stage::Rejected => false,
         }
     }
 

@@ -12,15 +12,14 @@ use super::view::{self, Forms, Resend, Shown};
 use super::visible::visible;
 use crate::domain::approval::{Decision, Standing};
 
-/// Said to whoever decides what was decided before.
-pub(super) const ALREADY: &str = "This was decided before. What you sent has changed nothing.";
-
 /// One look at a case: by whom, when, and at which page of it.
 pub(super) struct Look<'a> {
     pub(super) link: &'a LinkId,
     pub(super) key: &'a FormKey,
     /// The page of the moves, from 1.
     pub(super) number: usize,
+    /// Whether the page may load itself again while the recovery runs.
+    pub(super) follow: bool,
     pub(super) now: Timestamp,
 }
 
@@ -31,8 +30,10 @@ pub(super) enum Step {
     Decide(Decision),
     /// Decided before; the execution may still have to be told.
     Deliver,
-    /// To be shown only, with what to say.
-    Show(&'static str),
+    /// Decided before, which the form is too old to do anything about.
+    Already,
+    /// It can no longer be decided.
+    TooLate,
     /// The typed name is not the group's.
     WrongName,
 }
@@ -51,12 +52,10 @@ impl Look<'_> {
         match case.stage(self.now) {
             Stage::Open => token.map_err(Problem::Token)?,
             Stage::Expired | Stage::Superseded | Stage::Undecided => {
-                return Ok(Step::Show(
-                    "It can no longer be decided. What you sent has changed nothing.",
-                ));
+                return Ok(Step::TooLate);
             }
             // A form that was open for long does nothing any more, and whoever sends it wants to know how it went.
-            _ if token == Err(BadToken::Expired) => return Ok(Step::Show(ALREADY)),
+            _ if token == Err(BadToken::Expired) => return Ok(Step::Already),
             Stage::Rejected
             | Stage::Approved
             | Stage::Admitted(_)
@@ -72,8 +71,22 @@ impl Look<'_> {
         Ok(Step::Decide(decision))
     }
 
-    pub(super) fn show(&self, case: &Case, notice: Option<&str>) -> Result<Response, Problem> {
-        let status = match case.stage(self.now) {
+    pub(super) fn show(&self, case: &Case) -> Result<Response, Problem> {
+        self.stands(self.status(case), case, None)
+    }
+
+    pub(super) fn too_late(&self, case: &Case) -> Result<Response, Problem> {
+        let notice = "It can no longer be decided. What you sent has changed nothing.";
+        self.stands(self.status(case), case, Some(notice))
+    }
+
+    pub(super) fn already(&self, case: &Case) -> Result<Response, Problem> {
+        let notice = "This was decided before. What you sent has changed nothing.";
+        self.stands(409, case, Some(notice))
+    }
+
+    fn status(&self, case: &Case) -> u16 {
+        match case.stage(self.now) {
             Stage::Expired | Stage::Superseded | Stage::Undecided => 410,
             Stage::Open
             | Stage::Rejected
@@ -84,7 +97,11 @@ impl Look<'_> {
             | Stage::Ended(_)
             | Stage::EndedUnsent
             | Stage::EndedUnproven => 200,
-        };
+        }
+    }
+
+    /// How the case stands, and what became of the request.
+    fn stands(&self, status: u16, case: &Case, notice: Option<&str>) -> Result<Response, Problem> {
         let shown = Shown {
             notice: notice.map(str::to_owned),
             resend: case
@@ -142,6 +159,7 @@ impl Look<'_> {
         });
         let shown = Shown {
             page: self.number,
+            follow: self.follow,
             forms,
             ..shown
         };

@@ -5,18 +5,20 @@
 //! afterwards, and reads the stored decision itself.
 
 mod case;
+mod chart;
 mod deliver;
 mod form;
 mod http;
 mod link;
 mod look;
 mod problem;
+mod progress;
 mod token;
 mod view;
 mod visible;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::time::Duration;
 
@@ -26,7 +28,8 @@ use jiff::Timestamp;
 use url::Url;
 
 use crate::domain::approval::{Approval, Decision};
-use crate::domain::plan::PlanResult;
+use crate::domain::checkpoint::PastCommit;
+use crate::domain::plan::{Plan, PlanResult};
 use crate::error::chain;
 use crate::executions::Executions;
 use crate::store::{Decided, LinkHash, Store, StoreError};
@@ -35,7 +38,7 @@ pub use deliver::{DeliverError, Delivery, deliver};
 use form::Form;
 pub use http::{Request, Response};
 pub use link::LinkId;
-use look::{ALREADY, Look, Step};
+use look::{Look, Step};
 use problem::Problem;
 pub use token::{FormKey, KeyTooShort, VALID_FOR};
 pub use visible::visible;
@@ -79,28 +82,33 @@ pub async fn respond(request: &Request, deps: &PageDeps) -> Response {
 async fn answer(request: &Request, deps: &PageDeps) -> Result<Response, Problem> {
     let (link, ask) = ask(request, &deps.public_url)?;
     let hash = LinkHash::of(link.expose());
-    let case = load(&deps.store, &hash).await?;
+    let mut case = load(&deps.store, &hash).await?;
     let now = (deps.now)();
     let look = Look {
         link: &link,
         key: &deps.form_key,
         number: page_number(request),
+        follow: request.query("follow").as_deref() != Some("no"),
         now,
     };
     let form = match ask {
         Ask::Table => return Ok(csv(&case)),
-        Ask::Show => return look.show(&case, None),
-        Ask::Decide(form) => form,
+        Ask::Show => None,
+        Ask::Decide(form) => Some(form),
+    };
+    case.past = past(&deps.store, &case.plan, now).await;
+    let Some(form) = form else {
+        return look.show(&case);
     };
     match look.judge(&case, &form)? {
-        Step::Show(notice) => look.show(&case, Some(notice)),
+        Step::Already => look.already(&case),
+        Step::TooLate => look.too_late(&case),
         Step::WrongName => look.wrong_name(&case, form.group),
         Step::Deliver => {
             // Sending the same decision once more is how an undelivered one is repaired: that is no contradiction.
             let repairs = case.undelivered() == form.decision;
             let approval = case.approval.clone();
-            let notice = (!repairs).then_some(ALREADY);
-            tell(deps, &look, &hash, case, approval, notice).await
+            tell(deps, &look, &hash, case, approval, !repairs).await
         }
         Step::Decide(decision) => {
             // No reason is asked for with an approval.
@@ -113,26 +121,26 @@ async fn answer(request: &Request, deps: &PageDeps) -> Result<Response, Problem>
                 .store
                 .decide(&hash, digest, decision, LINK_HOLDER, reason, now)
                 .await?;
-            let (approval, notice) = match decided {
+            let (approval, already) = match decided {
                 Decided::Now(approval) => {
                     tracing::info!(plan = %approval.plan, decision = decision.as_str(), "decided");
-                    (approval, None)
+                    (approval, false)
                 }
-                Decided::Already(approval) => (approval, Some(ALREADY)),
+                Decided::Already(approval) => (approval, true),
             };
-            tell(deps, &look, &hash, case, approval, notice).await
+            tell(deps, &look, &hash, case, approval, already).await
         }
     }
 }
 
-/// Delivers a decision that stands and shows what came of it. Without a `notice` the page is fetched anew.
+/// Delivers a decision that stands and shows what came of it: anew, or that it was made `already`.
 async fn tell(
     deps: &PageDeps,
     look: &Look<'_>,
     hash: &LinkHash,
     mut case: Case,
     approval: Approval,
-    notice: Option<&str>,
+    already: bool,
 ) -> Result<Response, Problem> {
     let mut delivery = deliver(&deps.store, &deps.executions, hash, &approval, look.now).await;
     if matches!(delivery, Ok(Delivery::NoLongerWaiting))
@@ -146,14 +154,15 @@ async fn tell(
             if case.approval.delivered_at.is_none() {
                 case.approval.delivered_at = Some(look.now);
             }
-            match notice {
-                None => Ok(Response::see_other(look.link.expose())),
-                Some(notice) => look.show(&case, Some(notice)),
+            if already {
+                look.already(&case)
+            } else {
+                Ok(Response::see_other(look.link.expose()))
             }
         }
         Ok(Delivery::NoLongerWaiting) => look.no_longer_waiting(&case),
         // Closed without a decision while this one was on its way.
-        Ok(Delivery::NothingDecided) => look.show(&case, None),
+        Ok(Delivery::NothingDecided) => look.show(&case),
         Err(error) => {
             tracing::error!(plan = %case.plan.id, error = chain(&error), "a decision is stored and not delivered");
             look.not_delivered(&case)
@@ -177,7 +186,10 @@ async fn told_meanwhile(store: &Store, hash: &LinkHash) -> Result<bool, StoreErr
 const LOOKS: u32 = 4;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 
-/// Everything that is known of the approval behind a link.
+/// How long the past of a picture is waited for.
+const PICTURE_LIMIT: Duration = Duration::from_secs(2);
+
+/// Everything that is known of the approval behind a link, without its picture.
 async fn load(store: &Store, hash: &LinkHash) -> Result<Case, Problem> {
     let approval = store.approval(hash).await?.ok_or(Problem::Unknown)?;
     let record = store.plan(&approval.plan).await?;
@@ -202,7 +214,33 @@ async fn load(store: &Store, hash: &LinkHash) -> Result<Case, Problem> {
         recovery,
         result: result.unwrap_or_default(),
         audit,
+        past: Vec::new(),
     })
+}
+
+/// The past of the partition that the page pictures. Nobody waits long for a picture, or goes without a page for one.
+async fn past(store: &Store, plan: &Plan, now: Timestamp) -> Vec<PastCommit> {
+    let Some(pictured) = chart::pictured(plan) else {
+        return Vec::new();
+    };
+    let read = store.history(
+        &plan.cluster_id,
+        &plan.group,
+        pictured,
+        plan.created_at,
+        now,
+    );
+    match tokio::time::timeout(PICTURE_LIMIT, read).await {
+        Ok(Ok(past)) => past,
+        Ok(Err(error)) => {
+            tracing::warn!(plan = %plan.id, error = chain(&error), "the page has no picture");
+            Vec::new()
+        }
+        Err(_) => {
+            tracing::warn!(plan = %plan.id, "the page has no picture: the table is slow");
+            Vec::new()
+        }
+    }
 }
 
 /// What a request asks for, before anything is looked up.

@@ -7,11 +7,15 @@ use askama::Template;
 use jiff::Timestamp;
 
 use super::case::{Case, Stage};
+use super::chart::{Chart, chart};
+use super::progress::{Step, progress, to_stop};
 use crate::domain::approval::{Approval, Decision};
+use crate::domain::guard::quarantine::{Kept, SkippedRecord};
 use crate::domain::offset::CommittedOffset;
-use crate::domain::plan::{PartitionMove, Plan, Warning};
+use crate::domain::plan::{PartitionMove, Plan, Source, Warning};
 use crate::domain::planner::seconds;
 use crate::domain::recovery::{Outcome, PartitionOutcome};
+use crate::domain::refusal::MemberSeen;
 
 /// The style sheet. The content security policy names its hash, so that no other style has effect.
 pub(super) const CSS: &str = include_str!("../../templates/page.css");
@@ -22,8 +26,14 @@ const ROWS: usize = 50;
 /// How many warnings stand open; the others are one tap away.
 const OPEN_WARNINGS: usize = 10;
 
-/// How many members a warning lists.
+/// How many members a list names.
 const MEMBERS: usize = 20;
+
+/// How much of a record's hash tells it from others to the eye.
+const HASH_SHOWN: usize = 12;
+
+/// After how many seconds a page that follows a recovery loads itself again.
+const RELOAD_SECONDS: u32 = 5;
 
 /// How many ranges of partitions stand in one line.
 const RANGES: usize = 12;
@@ -48,6 +58,8 @@ pub(super) struct Resend {
 pub(super) struct Shown {
     /// The page of the moves, from 1.
     pub(super) page: usize,
+    /// Whether it may load itself again.
+    pub(super) follow: bool,
     /// The forms, where it can be decided.
     pub(super) forms: Option<Forms>,
     /// The form to send a stored decision once more, where it has not arrived.
@@ -85,13 +97,15 @@ pub(super) fn plan(case: &Case, shown: Shown, now: Timestamp) -> Result<String, 
         tone: tone(&stage),
         headline: headline(&stage, approval, now),
         details: details(case, &stage),
-        follows: matches!(
-            stage,
-            Stage::Approved | Stage::Admitted(_) | Stage::Applying | Stage::Verifying
-        ),
+        follows: case.goes_on(now),
+        reload: RELOAD_SECONDS,
+        to_stop: to_stop(case, now).map(members),
         effect: effect(plan, stage == Stage::Open),
+        figures: figures(plan),
         warnings: warnings(plan),
         why: lines(&plan.reason),
+        source: source(plan),
+        sets_aside: plan.disowns.map(|disowns| time(disowns.after)),
         decide_by: time(approval.approve_by),
         apply_by: approval.apply_by(plan).map_or_else(
             || {
@@ -101,6 +115,8 @@ pub(super) fn plan(case: &Case, shown: Shown, now: Timestamp) -> Result<String, 
             time,
         ),
         created_at: time(plan.created_at),
+        now: time(now),
+        chart: chart(plan, &case.past),
         topics,
         topics_in_all,
         moves_caption: if pages > 1 {
@@ -114,9 +130,10 @@ pub(super) fn plan(case: &Case, shown: Shown, now: Timestamp) -> Result<String, 
         page,
         pages,
         per_page: ROWS,
+        skipped: skipped(plan),
         left_alone,
         left_alone_in_all,
-        history: history(case),
+        progress: progress(case, now),
         plan,
         approval,
         shown,
@@ -161,12 +178,19 @@ struct PlanPage<'a> {
     headline: String,
     details: Vec<String>,
     follows: bool,
+    reload: u32,
+    to_stop: Option<Vec<String>>,
     effect: String,
+    figures: [Figure; 3],
     warnings: Vec<WarningShown>,
     why: Vec<&'a str>,
+    source: String,
+    sets_aside: Option<String>,
     decide_by: String,
     apply_by: String,
     created_at: String,
+    now: String,
+    chart: Option<Chart>,
     topics: Vec<Topic<'a>>,
     topics_in_all: usize,
     moves_caption: String,
@@ -175,9 +199,10 @@ struct PlanPage<'a> {
     page: usize,
     pages: usize,
     per_page: usize,
+    skipped: Vec<SkippedRow>,
     left_alone: Vec<LeftLine<'a>>,
     left_alone_in_all: usize,
-    history: Vec<Step>,
+    progress: Vec<Step>,
 }
 
 impl PlanPage<'_> {
@@ -188,6 +213,14 @@ impl PlanPage<'_> {
     fn other_warnings(&self) -> &[WarningShown] {
         self.warnings.get(OPEN_WARNINGS..).unwrap_or_default()
     }
+}
+
+/// One of the numbers by which a plan is judged.
+struct Figure {
+    number: String,
+    of: &'static str,
+    /// Whether it is one that should be nothing, and is not.
+    bad: bool,
 }
 
 struct WarningShown {
@@ -216,15 +249,21 @@ struct Row {
     result_tone: &'static str,
 }
 
+struct SkippedRow {
+    record: String,
+    fails: String,
+    kept: String,
+    is_kept: bool,
+    key: String,
+    value: String,
+    written: String,
+    hash: String,
+}
+
 struct LeftLine<'a> {
     topic: &'a str,
     partitions: String,
     why: String,
-}
-
-struct Step {
-    at: Option<String>,
-    text: String,
 }
 
 impl Row {
@@ -273,7 +312,7 @@ impl Row {
 }
 
 /// With a true minus, which is as wide as the plus and is not broken off its number.
-fn signed(change: i128) -> String {
+pub(super) fn signed(change: i128) -> String {
     match change {
         0 => "0 (metadata)".to_owned(),
         1.. => format!("+{change}"),
@@ -325,6 +364,33 @@ fn topics(plan: &Plan) -> (Vec<Topic<'_>>, usize) {
     topics.sort_by_key(|topic| std::cmp::Reverse(topic.replayed.max(topic.skipped)));
     topics.truncate(ROWS);
     (topics, in_all)
+}
+
+/// The records that are passed over, as much as may be shown of them.
+fn skipped(plan: &Plan) -> Vec<SkippedRow> {
+    let bytes = |bytes: Option<usize>| bytes.map_or("none".to_owned(), |n| count(n, "byte"));
+    let row = |skipped: &SkippedRecord| {
+        let record = &skipped.record;
+        let hash = &record.fingerprint.0;
+        SkippedRow {
+            record: format!("{}@{}", skipped.partition, record.offset),
+            fails: skipped.failure.as_ref().map_or_else(
+                || "no validator fails".to_owned(),
+                |failure| format!("{}: {}", failure.validator, failure.problem),
+            ),
+            kept: match &skipped.kept {
+                Kept::In(copy) => copy.to_string(),
+                Kept::No => "NOT KEPT".to_owned(),
+                Kept::NotYet => "not yet: a dry run".to_owned(),
+            },
+            is_kept: matches!(skipped.kept, Kept::In(_)),
+            key: bytes(record.key_bytes),
+            value: bytes(record.value_bytes),
+            written: record.timestamp().map_or("unknown".to_owned(), time),
+            hash: hash.get(..HASH_SHOWN).unwrap_or(hash).to_owned(),
+        }
+    };
+    plan.skips.iter().take(ROWS).map(row).collect()
 }
 
 /// What is left alone, a line a topic and reason, and how many lines there are.
@@ -389,17 +455,7 @@ fn warnings(plan: &Plan) -> Vec<WarningShown> {
         .map(|warning| WarningShown {
             text: warning.to_string(),
             more: match warning {
-                Warning::MustBeStopped { members, .. } => {
-                    let mut more: Vec<_> = members
-                        .iter()
-                        .take(MEMBERS)
-                        .map(|m| format!("{} at {}, member {}", m.client_id, m.host, m.member_id))
-                        .collect();
-                    if members.len() > MEMBERS {
-                        more.push(format!("and {} more", members.len() - MEMBERS));
-                    }
-                    more
-                }
+                Warning::MustBeStopped { members, .. } => self::members(members),
                 Warning::DisownedPassedOver { .. }
                 | Warning::WentBackwardsSince { .. }
                 | Warning::CreatesGroup
@@ -419,9 +475,24 @@ fn warnings(plan: &Plan) -> Vec<WarningShown> {
         .collect()
 }
 
+/// Members by name, as somebody who has to stop them needs it.
+fn members(members: &[MemberSeen]) -> Vec<String> {
+    let mut named: Vec<_> = members
+        .iter()
+        .take(MEMBERS)
+        .map(|m| format!("{} at {}, member {}", m.client_id, m.host, m.member_id))
+        .collect();
+    if members.len() > MEMBERS {
+        named.push(format!("and {} more", members.len() - MEMBERS));
+    }
+    named
+}
+
 fn heading(plan: &Plan) -> &'static str {
     if plan.creates_group() {
         "Bring back group"
+    } else if plan.source == Source::Skip {
+        "Skip records of group"
     } else if plan.skipped() == 0 {
         "Rewind group"
     } else {
@@ -429,9 +500,8 @@ fn heading(plan: &Plan) -> &'static str {
     }
 }
 
-/// What the plan does, in a sentence or two.
+/// What the plan does, in a sentence.
 fn effect(plan: &Plan, open: bool) -> String {
-    let lost: u64 = plan.moves.iter().map(|m| m.lost).sum();
     let subject = if open { "Approving" } else { "The plan" };
     let waits = if plan.waits_for_empty {
         " once its consumers have stopped"
@@ -439,14 +509,38 @@ fn effect(plan: &Plan, open: bool) -> String {
         ""
     };
     format!(
-        "{subject} sets the group's committed offsets of {} on cluster {}{waits}, if nothing has changed by then. \
-         At most {} replayed, {} skipped, {} lost.",
+        "{subject} sets the group's committed offsets of {} on cluster {}{waits}, if nothing has changed by then.",
         count(plan.moves.len(), "partition"),
         plan.cluster,
-        count(plan.replayed(), "record"),
-        grouped(plan.skipped()),
-        grouped(lost),
     )
+}
+
+fn figures(plan: &Plan) -> [Figure; 3] {
+    let lost = plan.moves.iter().map(|m| m.lost);
+    let lost = lost.fold(0, u64::saturating_add);
+    let figure = |n: u64, of, bad| Figure {
+        number: grouped(n),
+        of,
+        bad: bad && n > 0,
+    };
+    [
+        figure(plan.replayed(), "replayed at most", false),
+        figure(plan.skipped(), "skipped at most", true),
+        figure(lost, "lost to retention", true),
+    ]
+}
+
+/// Where the targets come from. Nobody reads nanoseconds.
+fn source(plan: &Plan) -> String {
+    match &plan.source {
+        Source::Checkpoint { id, ended_at } => format!("checkpoint {id} of {}", time(*ended_at)),
+        Source::Timestamp { at } => format!("the first records at or after {}", time(*at)),
+        Source::Offsets
+        | Source::Shift { .. }
+        | Source::Earliest
+        | Source::Undo { .. }
+        | Source::Skip => plan.source.to_string(),
+    }
 }
 
 fn count(n: impl fmt::Display, noun: &str) -> String {
@@ -456,7 +550,7 @@ fn count(n: impl fmt::Display, noun: &str) -> String {
 }
 
 /// A count with its thousands apart. Offsets are not written so: they are copied into other tools.
-fn grouped(n: impl fmt::Display) -> String {
+pub(super) fn grouped(n: impl fmt::Display) -> String {
     let digits = n.to_string();
     let mut grouped = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -504,11 +598,7 @@ fn headline(stage: &Stage, approval: &Approval, now: Timestamp) -> String {
     match stage {
         Stage::Open => {
             let left = approval.approve_by.as_second() - now.as_second();
-            format!(
-                "Waits for a decision until {}: {} left.",
-                time(approval.approve_by),
-                span(left)
-            )
+            format!("Waits for a decision: {} left.", span(left))
         }
         Stage::Expired => format!(
             "Expired: nobody decided by {}. Nothing was moved.",
@@ -547,10 +637,13 @@ fn headline(stage: &Stage, approval: &Approval, now: Timestamp) -> String {
     }
 }
 
-/// Who decided and when, what came of it, and what there is to do.
+/// Until when it can be decided, who decided and when, what came of it, and what there is to do.
 fn details(case: &Case, stage: &Stage) -> Vec<String> {
     let mut details = Vec::new();
     let approval = &case.approval;
+    if *stage == Stage::Open {
+        details.push(format!("Decide by {}.", time(approval.approve_by)));
+    }
     if let (Some(by), Some(at)) = (&approval.decided_by, approval.decided_at) {
         details.push(format!("Decided by {by} on {}.", time(at)));
     }
@@ -561,14 +654,10 @@ fn details(case: &Case, stage: &Stage) -> Vec<String> {
     {
         details.push(format!("Reason: {}", lines(reason).join(" ")));
     }
-    if matches!(stage, Stage::Approved | Stage::Admitted(_)) && case.plan.waits_for_empty {
-        details.push(
-            "Stop the group's consumers now: it is applied when the group is empty.".to_owned(),
-        );
-    }
     if let (Stage::Undecided, Some(audit)) = (stage, &case.audit) {
         details.push(format!("Reported: {}, {}.", audit.code, audit.message));
     }
+    details.extend(next(stage).map(str::to_owned));
     let refusals = case.audit.as_ref().map(|audit| &audit.refusals);
     let refusals = refusals
         .filter(|refusals| !refusals.is_empty())
@@ -589,46 +678,25 @@ fn details(case: &Case, stage: &Stage) -> Vec<String> {
     details
 }
 
-/// What happened, in order, as far as it is known.
-fn history(case: &Case) -> Vec<Step> {
-    let step = |at: Option<Timestamp>, text: &str| Step {
-        at: at.map(time),
-        text: text.to_owned(),
-    };
-    let approval = &case.approval;
-    let Some(decided_at) = approval.decided_at else {
-        return Vec::new();
-    };
-    let mut steps = vec![
-        step(Some(approval.created_at), "Approval was asked for."),
-        step(Some(decided_at), "A decision was stored."),
-    ];
-    steps.push(match approval.delivered_at {
-        Some(at) => step(Some(at), "The decision reached the recovery."),
-        None => step(
-            None,
-            "The decision has not been seen to reach the recovery.",
-        ),
-    });
-    if let Some(recovery) = &case.recovery {
-        if let Some(quiet) = &recovery.quiet {
-            steps.push(step(
-                Some(quiet.since),
-                "The group was first seen empty and still.",
-            ));
+/// What there is to do about a case that can no longer be decided, and about one that ended badly.
+fn next(stage: &Stage) -> Option<&'static str> {
+    match stage {
+        Stage::Superseded => Some("The newer request has a link of its own."),
+        Stage::Expired
+        | Stage::Undecided
+        | Stage::Ended(Outcome::NotApplied)
+        | Stage::EndedUnsent => Some("If it is still to be done, ask for a new plan."),
+        Stage::Ended(Outcome::PartiallyApplied | Outcome::Unknown) | Stage::EndedUnproven => {
+            Some("Keep the consumers stopped, look at each partition, and plan again.")
         }
-        if let Some(at) = recovery.apply_ended_at {
-            steps.push(step(Some(at), "All requests to Kafka had ended."));
-        }
-        if let Some(at) = recovery.closed_at {
-            steps.push(step(Some(at), "The recovery was closed."));
-        }
+        Stage::Open
+        | Stage::Rejected
+        | Stage::Approved
+        | Stage::Admitted(_)
+        | Stage::Applying
+        | Stage::Verifying
+        | Stage::Ended(Outcome::Verified | Outcome::AppliedThenMoved) => None,
     }
-    if let Some(audit) = &case.audit {
-        let text = format!("Reported: {}, {}", audit.code, audit.message);
-        steps.push(step(Some(audit.at), &text));
-    }
-    steps
 }
 
 fn lines(text: &str) -> Vec<&str> {

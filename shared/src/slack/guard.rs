@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use serde_json::Value;
 
-use super::messages::{SHOWN, escape, message, more};
+use super::messages::{Message, escape, first};
 use crate::domain::guard::run::{Deed, GuardRun, SecondSource};
 use crate::domain::guard::verdict::{Finding, Status};
 
@@ -36,22 +36,24 @@ pub fn guard_alert(run: &GuardRun) -> Value {
     // What needs a person first.
     let mut findings: Vec<_> = run.findings.iter().collect();
     findings.sort_by_key(|finding| Reverse(finding.status));
-    lines.extend(findings.iter().take(SHOWN).map(|f| told(f)));
-    lines.extend(more(findings.len()));
-    lines.push(deed(run));
-    let withheld = run.withheld.iter().take(SHOWN);
-    lines.extend(withheld.map(|r| escape(&format!("• Not proposed: {r}"))));
-    lines.extend(more(run.withheld.len()));
+    let mut ends = vec![deed(run)];
+    ends.extend(first(&run.withheld, |r| {
+        escape(&format!("• Not proposed: {r}"))
+    }));
     match &run.second_source {
         SecondSource::NotConfigured | SecondSource::Agrees => {}
         other @ (SecondSource::Differs { .. }
         | SecondSource::AnotherCluster { .. }
         | SecondSource::Unavailable { .. }) => {
-            lines.push(escape(&format!("Second source: {other}")));
+            ends.push(escape(&format!("Second source: {other}")));
         }
     }
-    lines.push(format!("Run {} of {}", escape(&run.id), run.at));
-    message(&title, &lines)
+    Message::titled(title)
+        .section(&lines)
+        .section(&first(&findings, |f| told(f)))
+        .section(&ends)
+        .small(&format!("Run {} of {}", escape(&run.id), run.at))
+        .json()
 }
 
 /// One finding in one line.
@@ -207,7 +209,11 @@ pub(crate) mod tests {
         assert!(blocks.len() <= 50, "as many blocks as a message may have");
         let texts: Vec<_> = blocks
             .iter()
-            .map(|block| block["text"]["text"].as_str().unwrap())
+            .map(|block| {
+                let small = &block["elements"][0]["text"];
+                let text = block["text"]["text"].as_str().or(small.as_str());
+                text.unwrap()
+            })
             .inspect(|text| assert!(text.chars().count() <= 3_000, "Slack refuses a longer one"))
             .collect();
         texts.join("\n")

@@ -1,12 +1,14 @@
 //! The texts that people get. Everything that comes from outside is escaped.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::domain::approval::Approval;
-use crate::domain::audit::{Audit, AuditStatus};
+use crate::domain::audit::{Audit, AuditPartition, AuditStatus};
+use crate::domain::guard::quarantine::Kept;
 use crate::domain::offset::CommittedOffset;
 use crate::domain::plan::{Plan, partitions};
-use crate::domain::recovery::Outcome;
+use crate::domain::recovery::{Outcome, PartitionOutcome};
 use crate::page::visible;
 
 /// How many moves, warnings or reasons a message names.
@@ -44,29 +46,75 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// A message of as many sections as its lines need.
-pub(super) fn message(text: &str, lines: &[String]) -> Value {
-    let mut sections = vec![format!("*{text}*")];
-    for line in lines {
-        match sections.last_mut() {
-            Some(section) if length(section) + 1 + length(line) <= LONGEST_SECTION => {
-                section.push('\n');
-                section.push_str(line);
-            }
-            _ => sections.push(line.clone()),
-        }
+/// A message: its title, which is what a phone shows of it, and blocks.
+pub(super) struct Message {
+    title: String,
+    blocks: Vec<Value>,
+}
+
+impl Message {
+    /// `title` is escaped where it must be.
+    pub(super) fn titled(title: String) -> Self {
+        let message = Self {
+            blocks: Vec::new(),
+            title,
+        };
+        let title = format!("*{}*", message.title);
+        message.section(&[title])
     }
-    let blocks: Vec<_> = sections
-        .into_iter()
-        // Verbatim: nothing that a stranger wrote becomes a link or a mention by itself.
-        .map(|text| json!({ "type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": true} }))
-        .collect();
-    json!({
-        "text": text,
-        "unfurl_links": false,
-        "unfurl_media": false,
-        "blocks": blocks,
-    })
+
+    /// Adds lines, in as many sections as they need.
+    pub(super) fn section(mut self, lines: &[String]) -> Self {
+        let mut sections: Vec<String> = Vec::new();
+        for line in lines {
+            match sections.last_mut() {
+                Some(section) if length(section) + 1 + length(line) <= LONGEST_SECTION => {
+                    section.push('\n');
+                    section.push_str(line);
+                }
+                _ => sections.push(line.clone()),
+            }
+        }
+        let sections = sections
+            .iter()
+            .map(|text| json!({ "type": "section", "text": mrkdwn(text) }));
+        self.blocks.extend(sections);
+        self
+    }
+
+    /// Adds a line in small print.
+    pub(super) fn small(mut self, line: &str) -> Self {
+        let block = json!({ "type": "context", "elements": [mrkdwn(line)] });
+        self.blocks.push(block);
+        self
+    }
+
+    pub(super) fn json(self) -> Value {
+        json!({
+            "text": self.title,
+            "unfurl_links": false,
+            "unfurl_media": false,
+            "blocks": self.blocks,
+        })
+    }
+}
+
+/// Verbatim: nothing that a stranger wrote becomes a link or a mention by itself.
+fn mrkdwn(text: &str) -> Value {
+    json!({ "type": "mrkdwn", "text": text, "verbatim": true })
+}
+
+/// The lines of the first few of `all`, and how many more there are.
+pub(super) fn first<T>(all: &[T], line: impl FnMut(&T) -> String) -> Vec<String> {
+    let mut lines: Vec<_> = all.iter().take(SHOWN).map(line).collect();
+    if all.len() > SHOWN {
+        lines.push(format!("… and {} more", all.len() - SHOWN));
+    }
+    lines
+}
+
+fn time(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 fn offset(committed: &Option<CommittedOffset>) -> String {
@@ -75,37 +123,26 @@ fn offset(committed: &Option<CommittedOffset>) -> String {
         .map_or("no commit".to_owned(), |c| c.offset.to_string())
 }
 
-pub(super) fn more(all: usize) -> Option<String> {
-    (all > SHOWN).then(|| format!("… and {} more", all - SHOWN))
-}
-
 /// Somebody has to decide.
 #[must_use]
 pub fn approval(plan: &Plan, approval: &Approval, link: &str) -> Value {
-    let text = format!(
+    let title = format!(
         "Approval needed: move group {} on {}",
         escape(&plan.group.0),
         escape(&plan.cluster)
     );
-    let mut lines = vec![format!(
+    let summary = format!(
         "{} to {}: at most {} records replayed, at most {} skipped",
         partitions(plan.moves.len()),
         escape(&plan.source.to_string()),
         plan.replayed(),
         plan.skipped()
-    )];
-    let warnings = plan.warnings.iter().take(SHOWN);
-    lines.extend(warnings.map(|w| format!("⚠ {}", escape(&w.to_string()))));
-    lines.extend(more(plan.warnings.len()));
-    lines.extend(plan.moves.iter().take(SHOWN).map(|m| {
-        format!(
-            "• {}: {} → {}",
-            escape(&m.partition.to_string()),
-            offset(&m.from),
-            offset(&m.to)
-        )
-    }));
-    lines.extend(more(plan.moves.len()));
+    );
+    let decide = format!(
+        "Decide before {}: <{link}|read the plan>",
+        time(approval.approve_by)
+    );
+    let mut lines = vec![summary];
     if !plan.requested_by.is_empty() || !plan.reason.is_empty() {
         lines.push(format!(
             "Asked for by {}: {}",
@@ -113,34 +150,81 @@ pub fn approval(plan: &Plan, approval: &Approval, link: &str) -> Value {
             escape(&plan.reason)
         ));
     }
-    lines.push(format!(
-        "Decide before {}: <{link}|read the plan>",
-        approval.approve_by
-    ));
-    message(&text, &lines)
+    lines.push(decide);
+    let mut warnings = first(&plan.warnings, |w| format!("⚠ {}", escape(&w.to_string())));
+    let members = plan.members_to_stop();
+    if !members.is_empty() {
+        warnings.push("To be stopped after approving:".to_owned());
+        warnings.extend(first(members, |m| {
+            format!("• {} at {}", escape(&m.client_id), escape(&m.host))
+        }));
+    }
+    let moves = first(&plan.moves, |m| {
+        format!(
+            "• {}: {} → {}",
+            escape(&m.partition.to_string()),
+            offset(&m.from),
+            offset(&m.to)
+        )
+    });
+    let skips = first(&plan.skips, |skipped| {
+        let kept = match &skipped.kept {
+            Kept::In(copy) => format!("kept at {}", escape(&copy.to_string())),
+            Kept::No => "NOT KEPT".to_owned(),
+            Kept::NotYet => "not kept yet".to_owned(),
+        };
+        format!(
+            "• never read: {}@{}, {kept}",
+            escape(&skipped.partition.to_string()),
+            skipped.record.offset
+        )
+    });
+    Message::titled(title)
+        .section(&lines)
+        .section(&warnings)
+        .section(&moves)
+        .section(&skips)
+        .small(&format!("Plan {}, digest {}", plan.id, approval.digest))
+        .json()
 }
 
-/// What became of it.
+/// What became of it. Where offsets may have been moved and it is not proven how, it is an alert.
 #[must_use]
 pub fn result(audit: &Audit) -> Value {
+    let unsettled = matches!(audit.code.as_str(), "PARTIALLY_APPLIED" | "OUTCOME_UNKNOWN");
     let mark = match audit.status {
         AuditStatus::Succeeded => "✔",
+        AuditStatus::Failed if unsettled => "🚨",
         AuditStatus::Failed => "✖",
     };
     let group = audit.group.as_ref().map_or("?", |group| group.0.as_str());
-    let text = format!("{mark} {}: group {}", audit.code, escape(group));
-    let mut lines = vec![escape(&audit.message)];
+    let title = format!("{mark} {}: group {}", audit.code, escape(group));
     // The message of a refusal is its reasons in one line; that of a change that was stopped half-way is not.
     let refused = matches!(audit.outcome, None | Some(Outcome::NotApplied));
-    if audit.refusals.len() > 1 && refused {
-        lines.clear();
+    let listed = audit.refusals.len() > 1 || !refused;
+    let mut lines = Vec::new();
+    if audit.refusals.len() <= 1 || !refused {
+        lines.push(escape(&audit.message));
     }
-    if audit.refusals.len() > 1 || !refused {
-        let reasons = audit.refusals.iter().take(SHOWN);
-        lines.extend(reasons.map(|r| format!("• {}", escape(&r.to_string()))));
-        lines.extend(more(audit.refusals.len()));
+    if listed {
+        lines.extend(first(&audit.refusals, |r| {
+            format!("• {}", escape(&r.to_string()))
+        }));
     }
-    lines.extend(audit.partitions.iter().take(SHOWN).map(|p| {
+    // What needs a person first.
+    let settled = |p: &&AuditPartition| {
+        matches!(
+            p.outcome,
+            Some(PartitionOutcome::Applied | PartitionOutcome::AppliedThenMoved { .. })
+        )
+    };
+    let mut all: Vec<_> = audit.partitions.iter().collect();
+    all.sort_by_key(settled);
+    let mut moves = Vec::new();
+    if unsettled {
+        moves.push("Keep the consumers stopped until each of these was looked at:".to_owned());
+    }
+    moves.extend(first(&all, |p| {
         let outcome = p
             .outcome
             .as_ref()
@@ -152,14 +236,20 @@ pub fn result(audit: &Audit) -> Value {
             offset(&p.to)
         )
     }));
-    lines.extend(more(audit.partitions.len()));
-    lines.push(format!("Execution {}", escape(&audit.execution)));
-    message(&text, &lines)
+    Message::titled(title)
+        .section(&lines)
+        .section(&moves)
+        .small(&format!("Execution {}", escape(&audit.execution)))
+        .json()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::offset::TopicPartition;
+    use crate::domain::plan::Warning;
+    use crate::domain::refusal::{MemberSeen, Refusal};
+    use crate::page::tests::{approval as pending, plan, skip};
 
     #[test]
     fn nothing_that_strangers_write_is_more_than_text() {
@@ -193,7 +283,9 @@ mod tests {
         let lines: Vec<_> = (0..25)
             .map(|n| format!("{n} {}", escape(&"&".repeat(2_000))))
             .collect();
-        let message = message("Approval needed", &lines);
+        let message = Message::titled("Approval needed".to_owned())
+            .section(&lines)
+            .json();
         let sections: Vec<_> = message["blocks"]
             .as_array()
             .unwrap()
@@ -204,5 +296,137 @@ mod tests {
         assert!(sections.len() <= 50, "as many blocks as a message may have");
         let all = sections.join("\n");
         assert_eq!(all, format!("*Approval needed*\n{}", lines.join("\n")));
+    }
+
+    /// All texts of a message, a blank line between blocks.
+    fn told(message: &Value) -> String {
+        let blocks = message["blocks"].as_array().unwrap();
+        let texts: Vec<_> = blocks
+            .iter()
+            .map(|block| match block["type"].as_str() {
+                Some("section") => block["text"].clone(),
+                Some("context") => block["elements"][0].clone(),
+                other => panic!("{other:?}"),
+            })
+            .map(|text| {
+                assert_eq!(
+                    (&text["type"], &text["verbatim"]),
+                    (&json!("mrkdwn"), &json!(true))
+                );
+                text["text"].as_str().unwrap().to_owned()
+            })
+            .collect();
+        assert_eq!(message["unfurl_links"], false);
+        assert_eq!(message["unfurl_media"], false);
+        assert!(texts.len() <= 50);
+        assert!(
+            texts
+                .iter()
+                .all(|t| (1..=LONGEST_SECTION).contains(&length(t)))
+        );
+        texts.join("\n\n")
+    }
+
+    const LINK: &str = "https://guard.example/approvals/x";
+
+    fn audit(code: &str, outcome: Option<Outcome>) -> Audit {
+        let plan = plan();
+        let partition = |partition, outcome| AuditPartition {
+            partition: TopicPartition::new("shipments", partition),
+            from: Some(CommittedOffset::bare(43)),
+            to: Some(CommittedOffset::bare(31)),
+            before: None,
+            outcome: Some(outcome),
+        };
+        let seen = "no answer".to_owned();
+        Audit {
+            at: plan.created_at,
+            plan: Some(plan.id.clone()),
+            execution: "recovery-1".to_owned(),
+            cluster_id: Some(plan.cluster_id.clone()),
+            group: Some(plan.group.clone()),
+            status: AuditStatus::Failed,
+            code: code.to_owned(),
+            message: "it cannot be said of every partition whether it was moved".to_owned(),
+            requested_by: String::new(),
+            reason: String::new(),
+            decided_by: None,
+            decided_at: None,
+            digest: None,
+            refusals: vec![Refusal::ApplySwitchedOff],
+            outcome,
+            partitions: vec![
+                partition(0, PartitionOutcome::Applied),
+                partition(1, PartitionOutcome::Unknown { seen }),
+            ],
+        }
+    }
+
+    #[test]
+    fn an_approver_reads_what_moves_whom_to_stop_and_until_when_to_decide() {
+        let plan = plan();
+        insta::assert_snapshot!(told(&approval(&plan, &pending(&plan), LINK)));
+
+        let skip = skip();
+        let told = told(&approval(&skip, &pending(&skip), LINK));
+        assert!(
+            told.contains("• never read: shipments-1@43, kept at quarantine-0@7\n• never read: shipments-1@44, NOT KEPT"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn an_end_that_is_not_proven_is_an_alert_with_what_needs_a_person_first() {
+        insta::assert_snapshot!(told(&result(&audit(
+            "OUTCOME_UNKNOWN",
+            Some(Outcome::Unknown)
+        ))));
+        let refused = result(&audit("REFUSED", None));
+        assert!(refused["text"].as_str().unwrap().starts_with('✖'));
+        assert!(!told(&refused).contains("Keep the consumers stopped"));
+    }
+
+    #[test]
+    fn every_message_is_harmless_and_fits_however_it_is_filled() {
+        let evil = format!(
+            "<!channel>&<{LINK}|click>\n*now*\u{202E}{}",
+            "&".repeat(3_000)
+        );
+        let mut plan = plan();
+        plan.group.0 = evil.clone();
+        plan.cluster = evil.clone();
+        plan.requested_by = evil.clone();
+        plan.reason = evil.clone();
+        plan.moves[0].partition.topic = evil.clone();
+        plan.moves = vec![plan.moves[0].clone(); 40];
+        let member = MemberSeen {
+            client_id: evil.clone(),
+            member_id: evil.clone(),
+            host: evil.clone(),
+        };
+        plan.warnings = vec![
+            Warning::MustBeStopped {
+                members: vec![member; 40],
+                drift_limit: 1,
+            };
+            40
+        ];
+        let mut audit = audit("REFUSED", None);
+        audit.group = Some(plan.group.clone());
+        audit.execution = evil.clone();
+        audit.message = evil.clone();
+        audit.partitions[1].outcome = Some(PartitionOutcome::Unknown { seen: evil.clone() });
+        audit.partitions[1].partition.topic = evil.clone();
+        audit.partitions = vec![audit.partitions[1].clone(); 40];
+        for (message, own) in [
+            (approval(&plan, &pending(&plan), LINK), 1),
+            (result(&audit), 0),
+        ] {
+            let text = told(&message);
+            assert_eq!(text.matches('<').count(), own, "only the page's own link");
+            assert!(!text.contains("\n*now*") && !text.contains('\u{202E}'));
+            assert!(!message["text"].as_str().unwrap().contains('<'));
+            assert!(text.contains("&lt;!channel&gt;&amp;"));
+        }
     }
 }

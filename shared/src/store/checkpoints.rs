@@ -7,12 +7,12 @@ use super::columns::Body;
 use super::error::Cause;
 use super::item::{Attributes, Damaged, Item, flag, item, number, text, time, ttl};
 use super::keys::{self, CHUNKS, Key, TIMED};
-use super::pack::Packed;
+use super::pack::{Packed, unpack};
 use super::table::{Change, Range, Transacted, Write};
 use super::{Result, Store};
-use crate::domain::checkpoint::{Checkpoint, CheckpointHeader, CheckpointId};
+use crate::domain::checkpoint::{Checkpoint, CheckpointHeader, CheckpointId, PastCommit};
 use crate::domain::offset::{ClusterId, GroupId};
-use crate::domain::plan::PlanId;
+use crate::domain::plan::{PartitionMove, PlanId};
 
 /// How long the marker of a scheduled run is kept. A scheduler and Lambda's queue together give up after 30 hours.
 const RUN_KEPT: SignedDuration = SignedDuration::from_hours(48);
@@ -23,6 +23,12 @@ pub(super) const CHUNKS_OUTLIVE: SignedDuration = SignedDuration::from_hours(24)
 /// What a header needs of its item.
 const HEADER: &str = "#id, #ended_at, #anomalies, #anomalies_sha256, #anomalies_chunks, \
                       #disowned_by, #pinned, #ttl";
+
+/// How many checkpoints a group's history goes back: two days of hourly ones.
+const HISTORY: i32 = 48;
+
+/// What the history needs of a checkpoint's item.
+const PAST: &str = "#ended_at, #disowned_by, #ttl, #body";
 
 /// What became of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,6 +192,61 @@ impl Store {
         body.checkpoint(anomalies.unwrap_or_default())
             .filter(|c| c.cluster_id == *cluster && c.group == *group && c.id == header.id)
             .ok_or(Cause::Damaged(Damaged { attribute: "body" }))
+    }
+
+    /// What the newest checkpoints of `until` or earlier hold of one move's partition, oldest first.
+    ///
+    /// It is for a picture, so it asks the table once: what that answers is enough. A checkpoint that does not fit its
+    /// item, one that has expired at `now`, and one of another log are left out.
+    ///
+    /// # Errors
+    /// The table cannot be reached, or an item is damaged.
+    pub async fn history(
+        &self,
+        cluster: &ClusterId,
+        group: &GroupId,
+        of: &PartitionMove,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<Vec<PastCommit>> {
+        self.try_history(cluster, group, of, until, now)
+            .await
+            .map_err(|cause| cause.of("history"))
+    }
+
+    async fn try_history(
+        &self,
+        cluster: &ClusterId,
+        group: &GroupId,
+        of: &PartitionMove,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<Vec<PastCommit>, Cause> {
+        let pk = keys::checkpoints(cluster, group);
+        let range = Range::Between(TIMED.to_owned(), keys::checkpoints_until(until));
+        let mut past = Vec::new();
+        for item in self.query_last(&pk, range, PAST, HISTORY).await? {
+            let expired = item
+                .some_number("ttl")?
+                .is_some_and(|at| at <= now.as_second());
+            let Some(packed) = item.some_bytes(BODY.packed)?.filter(|_| !expired) else {
+                continue;
+            };
+            let body: Body = unpack(packed)?;
+            let checkpoint = body
+                .checkpoint(Vec::new())
+                .ok_or(Damaged { attribute: "body" })?;
+            let Some(then) = checkpoint.same_log(&of.partition, of.topic_id) else {
+                continue;
+            };
+            past.push(PastCommit {
+                at: item.time("ended_at")?,
+                offset: then.committed.as_ref().map(|c| c.offset),
+                disowned: item.some_text("disowned_by")?.is_some(),
+            });
+        }
+        past.reverse();
+        Ok(past)
     }
 
     /// Lets these expire at `at`, except those that are pinned or have an expiry already.

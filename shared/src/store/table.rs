@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
@@ -298,6 +299,35 @@ impl Store {
         range: Range,
         only: &'static str,
     ) -> Result<Vec<Item>, Cause> {
+        let items = self
+            .query_request(pk, range, only)
+            .into_paginator()
+            .items()
+            .send()
+            .collect::<Result<Vec<_>, _>>()
+            .await?;
+        Ok(items)
+    }
+
+    /// The last items of `range` under `pk`, the last one first: what one request returns, which is at most `limit`
+    /// items and 1 MB (`Query` in DynamoDB's reference).
+    pub(super) async fn query_last(
+        &self,
+        pk: &str,
+        range: Range,
+        only: &'static str,
+        limit: i32,
+    ) -> Result<Vec<Item>, Cause> {
+        let answer = self
+            .query_request(pk, range, only)
+            .scan_index_forward(false)
+            .limit(limit)
+            .send()
+            .await?;
+        Ok(answer.items.unwrap_or_default())
+    }
+
+    fn query_request(&self, pk: &str, range: Range, only: &'static str) -> QueryFluentBuilder {
         let query = self.client.query().table_name(&self.table);
         let (within, query) = match range {
             Range::All => ("#pk = :pk", query),
@@ -312,18 +342,12 @@ impl Store {
                     .expression_attribute_values(":to", text(to)),
             ),
         };
-        let items = query
+        query
             .key_condition_expression(within)
             .expression_attribute_values(":pk", text(pk))
             .set_projection_expression((!only.is_empty()).then(|| only.to_owned()))
             .set_expression_attribute_names(names(&[within, only]))
             .consistent_read(true)
-            .into_paginator()
-            .items()
-            .send()
-            .collect::<Result<Vec<_>, _>>()
-            .await?;
-        Ok(items)
     }
 
     /// Puts an item, whatever is there.

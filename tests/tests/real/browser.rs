@@ -3,18 +3,22 @@
 use std::time::{Duration, Instant};
 
 use offset_guard::domain::approval::ApprovalStatus;
-use offset_guard_local::browser::Browser;
+use offset_guard::page::visible;
+use offset_guard_local::browser::{Browser, Key};
 use offset_guard_local::client::{Commit, MemberOptions};
-use offset_guard_local::operator::text_of;
+use offset_guard_local::operator::{Function, Invoked, text_of};
 use offset_guard_tests::{Outcome, PATIENCE, World, now, on_kafka_4};
 use serde_json::json;
 
 use crate::asked::{Asked, Result, link_of};
+use crate::secrecy::logs;
 
 on_kafka_4!(
     a_person_approves_and_follows,
+    a_keyboard_is_enough,
     a_person_rejects_and_another_window_comes_too_late,
     a_page_that_was_left_open_says_that_time_is_over,
+    a_form_of_another_link_and_a_link_that_was_replaced_do_nothing,
     hostile_names_are_text,
 );
 
@@ -28,12 +32,36 @@ const NAME: &str = "h1 .name";
 /// A phone and a desk, by day and by night.
 const SCREENS: [(u32, bool); 4] = [(390, false), (390, true), (1280, false), (1280, true)];
 
-/// Takes a picture of the whole page on every screen, into the stack's folder. Nothing may stick out at the side.
+/// What is wrong with how a page is built: controls that are too small to be hit (WCAG 2.2, 2.5.8) or have no name, and
+/// references to nothing.
+const FAULTS: &str = r#"
+const faults = [];
+for (const control of document.querySelectorAll("a, button, summary, textarea, input:not([type=hidden])")) {
+  const named = control.labels ? control.labels.length > 0 : true;
+  if (!(named || control.textContent.trim()) || control.getBoundingClientRect().height < 24) faults.push(control.outerHTML);
+}
+for (const link of document.querySelectorAll("a[href^='#']"))
+  if (!document.querySelector(link.getAttribute("href"))) faults.push(link.outerHTML);
+for (const name of ["aria-labelledby", "aria-describedby"])
+  for (const element of document.querySelectorAll(`[${name}]`))
+    for (const id of element.getAttribute(name).split(" "))
+      if (!document.getElementById(id)) faults.push(`${name} of ${id}`);
+const ids = [...document.querySelectorAll("[id]")].map((element) => element.id);
+if (new Set(ids).size !== ids.length) faults.push(`twice: ${ids}`);
+for (const one of ["h1", "main", "header", "title", "html[lang=en]"])
+  if (document.querySelectorAll(one).length !== 1 + (one === "title" ? document.querySelectorAll("svg").length : 0)) faults.push(one);
+return faults;
+"#;
+
+/// Takes a picture of the whole page on every screen, into the stack's folder. Nothing may stick out at the side, and
+/// everybody must be able to use it.
 async fn look(world: &World, browser: &Browser, name: &str) -> Outcome {
     let pictures = world.stack.dir().join("pages");
     std::fs::create_dir_all(&pictures)?;
     for (width, dark) in SCREENS {
         browser.emulate(width, 800, dark).await?;
+        let faults = browser.webdriver().execute(FAULTS, Vec::new()).await?;
+        assert_eq!(faults, json!([]), "{name} at {width} pixels");
         let sizes = "const page = document.documentElement; return [page.scrollWidth, page.clientWidth, page.scrollHeight];";
         let sizes = browser.webdriver().execute(sizes, Vec::new()).await?;
         assert_eq!(sizes[0], sizes[1], "{name} sticks out of {width} pixels");
@@ -77,8 +105,11 @@ async fn shows(browser: &Browser, selector: &str) -> Result<bool> {
 async fn a_person_approves_and_follows(world: &World) -> Outcome {
     let (topic, group) = (world.topic("shipments"), world.group("waiting"));
     world.filled_topic(&topic, 3, 31).await?;
-    world.consume(&group, &topic, 3, 93).await?;
-    world.checkpoint(&group).await?;
+    for read in [7, 16, 24, 31] {
+        let commits: Vec<_> = (0..3).map(|p| Commit::new(&topic, p, read)).collect();
+        world.client.commit(&group, &commits).await?;
+        world.checkpoint(&group).await?;
+    }
     let before_release = now();
     world.produce(&topic, 1, 12).await?;
     let member = world.member(&group, &topic, 3).await?;
@@ -101,6 +132,12 @@ async fn a_person_approves_and_follows(world: &World) -> Outcome {
         .until_text(LEAD, "Waits for a decision", PATIENCE)
         .await?;
     assert_eq!(browser.text(NAME).await?, asked.group);
+    let described = browser.text("#chart-desc").await?;
+    assert!(described.starts_with("4 checkpoints, from "), "{described}");
+    assert!(
+        described.ends_with(" moves it from 43 to 31."),
+        "{described}"
+    );
     look(world, &browser, "open").await?;
 
     // A wrong name first.
@@ -120,30 +157,76 @@ async fn a_person_approves_and_follows(world: &World) -> Outcome {
         browser.webdriver().current_url().await?.as_str(),
         asked.link
     );
-    follow(&browser, &asked.link, "Approved and admitted").await?;
+    // From here on the page loads itself again, to the end.
+    browser
+        .until_text(LEAD, "Approved and admitted", PATIENCE)
+        .await?;
     let page = browser.text("main").await?;
     assert!(page.contains("Stop the group's consumers now"), "{page}");
-    look(world, &browser, "approved").await?;
+    assert!(
+        page.contains(&format!("client-of-{} at /127.0.0.1", asked.group)),
+        "{page}"
+    );
+    look(world, &browser, "waiting").await?;
     let decided_at = asked.approval(world).await?.decided_at;
     assert_eq!(
         asked.approval(world).await?.status,
         ApprovalStatus::Approved
     );
 
-    // A reload sends nothing again.
+    // The way back leads to no form, and a reload sends nothing again.
+    browser.webdriver().back().await?;
+    browser.until_text(LEAD, "Approved", PATIENCE).await?;
+    assert!(!shows(&browser, "#group").await?);
     browser.webdriver().refresh().await?;
     browser.until_text(LEAD, "Approved", PATIENCE).await?;
     assert_eq!(asked.approval(world).await?.decided_at, decided_at);
 
     member.stop().await?;
-    follow(&browser, &asked.link, "Applied and verified").await?;
+    browser
+        .until_text(LEAD, "Applied and verified", PATIENCE)
+        .await?;
+    browser
+        .until_text("main", "Reported: VERIFIED", PATIENCE)
+        .await?;
+    assert!(!shows(&browser, "meta[http-equiv=refresh]").await?);
+    assert_eq!(browser.text("td.good").await?, "applied");
     assert_eq!(asked.execution.end().await?.code(), "VERIFIED");
-    browser.goto(&asked.link).await?;
-    let page = browser.text("main").await?;
-    assert!(page.contains("Reported: VERIFIED"), "{page}");
     look(world, &browser, "verified").await?;
     let offsets = world.offsets(&asked.group, &asked.topic, 3).await?;
     assert_eq!(offsets, [Some(31); 3]);
+    browser.stop().await?;
+    Ok(())
+}
+
+async fn a_keyboard_is_enough(world: &World) -> Outcome {
+    let asked = Asked::of(world, "test").await?;
+    let browser = Browser::start().await?;
+    browser.goto(&asked.link).await?;
+    let press = async |keys: &str| -> Outcome {
+        let focused = browser.webdriver().active_element().await?;
+        Ok(focused.send_keys(keys).await?)
+    };
+    let (tab, enter) = (Key::Tab.to_string(), Key::Enter.to_string());
+    // The first stop is the way past everything.
+    press(&tab).await?;
+    let first = browser.webdriver().active_element().await?;
+    assert_eq!(first.text().await?, "Skip to the decision");
+    press(&enter).await?;
+    press(&tab).await?;
+    let field = browser.webdriver().active_element().await?;
+    assert_eq!(field.attr("id").await?.as_deref(), Some("group"));
+    press(&asked.group).await?;
+    press(&tab).await?;
+    let button = browser.webdriver().active_element().await?;
+    assert_eq!(button.text().await?, "Approve");
+    look(world, &browser, "typed").await?;
+    press(&enter).await?;
+    browser
+        .until_text(LEAD, "Applied and verified", PATIENCE)
+        .await?;
+    assert_eq!(asked.execution.end().await?.code(), "VERIFIED");
+    assert_eq!(asked.offsets(world).await?, [Some(2)]);
     browser.stop().await?;
     Ok(())
 }
@@ -233,11 +316,57 @@ async fn a_page_that_was_left_open_says_that_time_is_over(world: &World) -> Outc
     Ok(())
 }
 
+async fn a_form_of_another_link_and_a_link_that_was_replaced_do_nothing(world: &World) -> Outcome {
+    let (asked, other) = tokio::try_join!(Asked::of(world, "test"), Asked::of(world, "test"))?;
+    let before = (asked.state(world).await?, other.state(world).await?);
+    let browser = Browser::start().await?;
+    browser.goto(&asked.link).await?;
+    // Whoever lures with a form of their own has a link of their own at most.
+    let foreign = "document.querySelector('[name=token]').value = arguments[0];";
+    let token = json!(other.token("approve").await?);
+    browser.webdriver().execute(foreign, vec![token]).await?;
+    browser.fill("#group", &asked.group).await?;
+    browser.click(APPROVE).await?;
+    browser
+        .until_text("h1", "Not this page's form", PATIENCE)
+        .await?;
+    look(world, &browser, "foreign-form").await?;
+    assert_eq!(
+        (asked.state(world).await?, other.state(world).await?),
+        before
+    );
+    browser.click("main a").await?;
+    browser
+        .until_text(LEAD, "Waits for a decision", PATIENCE)
+        .await?;
+
+    // The same step once more takes the link's place, also of a page that stands open.
+    let event = json!({
+        "step": "request", "execution": asked.execution.arn, "plan_id": asked.plan,
+        "task_token": asked.task_token(world).await?.expose(),
+    });
+    let again = world
+        .operator
+        .invoke(&world.stack, Function::ApprovalTask, &event);
+    assert_eq!(again.await?, Invoked::Returned(json!({})));
+    let replaced = asked.state(world).await?;
+    browser.fill("#group", &asked.group).await?;
+    browser.click(APPROVE).await?;
+    browser.until_text(LEAD, "Superseded", PATIENCE).await?;
+    let page = browser.text("main").await?;
+    assert!(page.contains("What you sent has changed nothing"), "{page}");
+    assert!(!shows(&browser, "#group").await?);
+    look(world, &browser, "superseded").await?;
+    assert_eq!(asked.state(world).await?, replaced);
+    browser.stop().await?;
+    Ok(())
+}
+
 async fn hostile_names_are_text(world: &World) -> Outcome {
     let evil = r#"<script>alert(1)</script>&"'"#;
-    let group = format!("{}-{evil}", world.group("waiting"));
-    // As many and as long names as Slack would refuse in one piece.
-    let topic = world.topic(&"t".repeat(200));
+    let group = format!("{}-{evil}\nERROR forged", world.group("waiting"));
+    // As many and as long names as Slack would refuse in one piece, of all the signs that Kafka allows.
+    let topic = world.topic(&format!("..-__proto__.-{}", "t".repeat(186)));
     world.filled_topic(&topic, 12, 5).await?;
     let commits: Vec<_> = (0..12).map(|p| Commit::new(&topic, p, 5)).collect();
     world.client.commit(&group, &commits).await?;
@@ -274,7 +403,7 @@ async fn hostile_names_are_text(world: &World) -> Outcome {
     }
     look(world, &browser, "hostile").await?;
 
-    browser.fill("#group", &asked.group).await?;
+    browser.fill("#group", &visible(&asked.group)).await?;
     browser.click(APPROVE).await?;
     browser.until_text(LEAD, "Approved", PATIENCE).await?;
     harmless(&browser, &asked).await?;
@@ -303,6 +432,15 @@ async fn hostile_names_are_text(world: &World) -> Outcome {
             "{text}"
         );
     }
+    // Nor is a line of a function's log.
+    for (name, text) in logs(world).await? {
+        if name.starts_with("/aws/lambda/") {
+            assert!(
+                !text.lines().any(|line| line.starts_with("ERROR forged")),
+                "{name}"
+            );
+        }
+    }
     browser.stop().await?;
     Ok(())
 }
@@ -310,9 +448,16 @@ async fn hostile_names_are_text(world: &World) -> Outcome {
 /// Nothing ran, nothing was loaded, and the group's name stands there as it is.
 async fn harmless(browser: &Browser, asked: &Asked) -> Outcome {
     assert!(!browser.has_dialog().await?);
-    let script = "return [document.scripts.length, document.images.length, document.querySelectorAll('svg').length];";
-    let found = browser.webdriver().execute(script, Vec::new()).await?;
-    assert_eq!(found, json!([0, 0, 0]));
-    assert_eq!(browser.text(NAME).await?, asked.group);
+    let found = browser.webdriver().execute(LIVE, Vec::new()).await?;
+    assert_eq!(found, json!([]));
+    assert_eq!(browser.text(NAME).await?, visible(&asked.group));
     Ok(())
 }
+
+/// All that runs, loads or listens. The one drawing is the page's own.
+const LIVE: &str = r#"
+const live = [...document.querySelectorAll("script, img, iframe, object, embed, link, base, svg:not(.chart)")];
+for (const element of document.querySelectorAll("*"))
+  if ([...element.attributes].some((attribute) => attribute.name.startsWith("on"))) live.push(element);
+return live.map((element) => element.outerHTML);
+"#;

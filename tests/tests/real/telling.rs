@@ -13,6 +13,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::asked::{Asked, Result, request};
+use crate::secrecy::logs;
 use crate::secrets::form_key_arn;
 
 /// How long three tries of a Slack that never answers may take, and all else around them.
@@ -48,6 +49,19 @@ async fn a_slack_that_fails_stops_what_nobody_was_told_of_and_nothing_else() -> 
     assert_eq!(asked.offsets(&world).await?, [Some(2)]);
     assert!(!asked.is_claimed(&world).await?);
     assert_eq!(asked.audit(&world).await?.code, "VERIFIED");
+    // Each of these was counted for the alarm, and the last one is told of in the log: two that nobody was told of, with
+    // the report of their end, and this result.
+    let logs = logs(&world).await?;
+    let told = logs
+        .iter()
+        .find(|(name, _)| name == "/aws/lambda/offset-guard-approval-task");
+    let (_, text) = told.ok_or("the function has no log")?;
+    let counted = text.lines().filter(|line| {
+        let line = serde_json::from_str::<Value>(line).unwrap_or_default();
+        line["SlackNotDelivered"] == 1 && line["FunctionName"] == "offset-guard-approval-task"
+    });
+    assert_eq!(counted.count(), 5, "{text}");
+    assert!(text.contains("the result could not be told"), "{text}");
 
     // None is configured, or something else than a webhook.
     slack.behave(Behaviour::Accept)?;

@@ -5,8 +5,8 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use offset_guard::domain::checkpoint::{
     Anomaly, Checkpoint, CheckpointHeader, CheckpointId, CheckpointPartition,
 };
-use offset_guard::domain::offset::{ClusterId, GroupId, TopicPartition};
-use offset_guard::domain::plan::PlanId;
+use offset_guard::domain::offset::{ClusterId, GroupId, TopicId, TopicPartition};
+use offset_guard::domain::plan::{PartitionMove, PlanId};
 use offset_guard::store::{ErrorClass, Put, Store};
 
 use super::support::{
@@ -515,4 +515,91 @@ async fn a_group_with_checkpoints_is_remembered_for_a_time() {
     assert_eq!(remembered(9).await, [named("a"), named("a#b")]);
     assert_eq!(remembered(10).await, [named("a")]);
     assert_eq!(remembered(20).await, []);
+}
+
+/// What the history of partition 0 shows at `now`, of what was there until `until`: time, offset, disowned.
+async fn history(store: &Store, until: i64, now: i64) -> Vec<(i64, Option<i64>, bool)> {
+    let past = store
+        .history(&cluster(), &group(), &of_partition(0), at(until), at(now))
+        .await
+        .unwrap();
+    past.iter()
+        .map(|p| (p.at.as_second() - at(0).as_second(), p.offset, p.disowned))
+        .collect()
+}
+
+/// A move of a partition, as a plan has it.
+fn of_partition(partition: i32) -> PartitionMove {
+    PartitionMove {
+        partition: TopicPartition::new("shipments", partition),
+        topic_id: TopicId::from_bytes([7; 16]),
+        from: None,
+        to: None,
+        log: log(),
+        lost: 0,
+    }
+}
+
+#[tokio::test]
+async fn the_history_of_a_partition_is_that_of_the_newest_checkpoints() {
+    let table = Table::new().await;
+    let store = table.store();
+    let (cluster, group) = (cluster(), group());
+    // More than are shown, not in the order of their times.
+    for n in (0..60).rev() {
+        put(&store, &checkpoint(n, at(i64::try_from(n).unwrap()))).await;
+    }
+    let by = PlanId("P".to_owned());
+    let marked = store.disown(&cluster, &group, at(57), at(58), &by).await;
+    assert_eq!(marked.unwrap(), 1);
+    let all = headers(&store).await;
+    let oldest_shown = &all[47];
+    store
+        .retire(&cluster, &group, &[oldest_shown], at(500))
+        .await
+        .unwrap();
+
+    let shown = history(&store, 1_000, 100).await;
+    assert_eq!(shown.len(), 48);
+    assert_eq!(shown[0], (12, Some(31), false));
+    assert_eq!(shown[46..], [(58, Some(31), true), (59, Some(31), false)]);
+    // The expired one is not shown, whatever the table still has; nor is what came after the plan.
+    assert_eq!(history(&store, 1_000, 500).await[0], (13, Some(31), false));
+    let until = history(&store, 20, 100).await;
+    assert_eq!(until.last(), Some(&(20, Some(31), false)));
+    assert_eq!(until.len(), 21);
+
+    // No commit is said; another log's offsets and another partition's are not this one's.
+    let of = |m: PartitionMove| {
+        let (store, cluster, group) = (&store, &cluster, &group);
+        async move {
+            let past = store.history(cluster, group, &m, at(0), at(100)).await;
+            past.unwrap().iter().map(|p| p.offset).collect::<Vec<_>>()
+        }
+    };
+    assert_eq!(of(of_partition(2)).await, [None]);
+    assert_eq!(of(of_partition(9)).await, []);
+    let recreated = PartitionMove {
+        topic_id: TopicId::from_bytes([8; 16]),
+        ..of_partition(0)
+    };
+    assert_eq!(of(recreated).await, []);
+}
+
+#[tokio::test]
+async fn a_history_of_heavy_checkpoints_is_as_much_as_one_request_returns() {
+    let table = Table::new().await;
+    let store = table.store();
+    for n in 0..8 {
+        put(&store, &heavy(n, at(i64::try_from(n).unwrap()), 200_000)).await;
+    }
+    // One that is beside its item is passed over.
+    put(&store, &heavy(8, at(8), 700_000)).await;
+    let shown: Vec<_> = history(&store, 100, 100)
+        .await
+        .iter()
+        .map(|p| p.0)
+        .collect();
+    assert!(shown.len() < 8 && shown.len() > 2, "{shown:?}");
+    assert_eq!(shown.last(), Some(&7));
 }

@@ -1,6 +1,8 @@
 //! The page without a table: what is shown, what is refused, what a form leads to.
 
+mod contrast;
 mod decide;
+mod picture;
 mod respond;
 mod show;
 
@@ -16,8 +18,12 @@ use super::link::LinkId;
 use super::look::Look;
 use super::token::FormKey;
 use crate::domain::approval::{Approval, ApprovalStatus};
-use crate::domain::checkpoint::CheckpointId;
+use crate::domain::checkpoint::{CheckpointId, PastCommit};
 use crate::domain::group::{GroupState, GroupType};
+use crate::domain::guard::policy::Validator;
+use crate::domain::guard::probe::Failure;
+use crate::domain::guard::quarantine::{Copy, DedupeId, Kept, SkippedRecord};
+use crate::domain::guard::record::{Fingerprint, Outline, TimestampType};
 use crate::domain::offset::{
     ClusterId, CommittedOffset, GroupId, TopicId, TopicPartition, Watermarks,
 };
@@ -51,6 +57,7 @@ fn look<'a>(link: &'a LinkId, key: &'a FormKey, now: Timestamp) -> Look<'a> {
         link,
         key,
         number: 1,
+        follow: true,
         now,
     }
 }
@@ -72,7 +79,7 @@ fn moved(topic: &str, partition: i32, from: i64, to: i64) -> PartitionMove {
 }
 
 /// The plan of the incident: one partition of three goes back from 43 to 31.
-fn plan() -> Plan {
+pub(crate) fn plan() -> Plan {
     Plan {
         id: PlanId("01KMT8R3V4Q2X7YB5N6C0D1E2F".to_owned()),
         cluster: "orders-prod".to_owned(),
@@ -116,24 +123,75 @@ fn plan() -> Plan {
     }
 }
 
+/// A guard's plan: two records are passed over, of which one is kept.
+pub(crate) fn skip() -> Plan {
+    let mut plan = plan();
+    plan.source = Source::Skip;
+    plan.requested_by = "guard".to_owned();
+    plan.reason =
+        "POISON_LIKELY: the record at 43 is no JSON, and nothing was read for 12 min".to_owned();
+    plan.disowns = None;
+    plan.left_alone.clear();
+    plan.moves = vec![moved("shipments", 1, 43, 45)];
+    let record = |offset, failure: Option<&str>, kept| {
+        let partition = TopicPartition::new("shipments", 1);
+        SkippedRecord {
+            dedupe_id: DedupeId::of(&plan.cluster_id, &plan.group, None, &partition, offset),
+            partition,
+            record: Outline {
+                offset,
+                leader_epoch: Some(0),
+                timestamp_ms: 1_773_453_600_000,
+                timestamp_type: TimestampType::CreateTime,
+                key_bytes: None,
+                value_bytes: Some(1_432),
+                headers: 2,
+                fingerprint: Fingerprint("9f86d081884c7d659a2feaa0c55ad015".repeat(2)),
+            },
+            failure: failure.map(|problem| Failure {
+                offset,
+                validator: Validator::Json,
+                problem: problem.to_owned(),
+            }),
+            kept,
+        }
+    };
+    let copy = Copy {
+        partition: TopicPartition::new("quarantine", 0),
+        offset: 7,
+    };
+    plan.skips = vec![
+        record(43, Some("it ends in the middle of a value"), Kept::In(copy)),
+        record(44, None, Kept::No),
+    ];
+    plan.warnings.push(Warning::RecordsLost { records: 1 });
+    plan
+}
+
+/// The request for its approval, which nobody has decided yet.
+pub(crate) fn approval(plan: &Plan) -> Approval {
+    Approval {
+        plan: plan.id.clone(),
+        digest: plan.digest(),
+        execution: "recovery-1".to_owned(),
+        created_at: plan.created_at + SignedDuration::from_secs(4),
+        approve_by: plan.approve_by,
+        status: ApprovalStatus::Pending,
+        decided_by: None,
+        decided_at: None,
+        reason: None,
+        delivered_at: None,
+    }
+}
+
 fn case(plan: Plan) -> Case {
     Case {
-        approval: Approval {
-            plan: plan.id.clone(),
-            digest: plan.digest(),
-            execution: "recovery-1".to_owned(),
-            created_at: plan.created_at + SignedDuration::from_secs(4),
-            approve_by: plan.approve_by,
-            status: ApprovalStatus::Pending,
-            decided_by: None,
-            decided_at: None,
-            reason: None,
-            delivered_at: None,
-        },
+        approval: approval(&plan),
         plan,
         recovery: None,
         result: BTreeMap::new(),
         audit: None,
+        past: Vec::new(),
     }
 }
 
@@ -182,4 +240,19 @@ fn post(id: &str, fields: &[(&str, &str)]) -> Request {
 
 fn public_url() -> Url {
     Url::parse("https://guard.example").unwrap()
+}
+
+/// What hourly checkpoints held of the partition that moves. One lies in a time that an earlier rewind undid; the last
+/// is the plan's source.
+fn past() -> Vec<PastCommit> {
+    let offsets = [2, 9, 9, 14, 21, 19, 22, 27, 28, 31];
+    let begins = at("2026-03-13T16:00:02Z");
+    (0..)
+        .zip(offsets)
+        .map(|(hour, offset)| PastCommit {
+            at: begins + SignedDuration::from_hours(hour),
+            offset: Some(offset),
+            disowned: hour == 4,
+        })
+        .collect()
 }

@@ -3,14 +3,14 @@ use sha2::{Digest, Sha256};
 
 use super::*;
 use crate::domain::audit::{Audit, AuditStatus};
-use crate::domain::recovery::{Outcome, PartitionOutcome};
+use crate::domain::recovery::{Outcome, PartitionOutcome, Quiet};
 use crate::domain::refusal::Refusal;
 use crate::page::http::Response;
 use crate::page::view::CSS;
 use crate::page::{Ask, ask, csv, page_number};
 
 fn shown(case: &Case) -> Response {
-    look(&link(), &key(), now()).show(case, None).unwrap()
+    look(&link(), &key(), now()).show(case).unwrap()
 }
 
 fn html(case: &Case) -> String {
@@ -33,7 +33,9 @@ fn header(response: &Response, name: &str) -> String {
 
 #[test]
 fn a_plan_that_waits_for_its_decision() {
-    snapshot("pending", &html(&pending()));
+    let mut case = pending();
+    case.past = past();
+    snapshot("pending", &html(&case));
 }
 
 #[test]
@@ -52,6 +54,18 @@ fn a_plan_that_was_applied_and_verified() {
     }
     case.audit = Some(audit("VERIFIED", Some(Outcome::Verified), Vec::new()));
     snapshot("verified", &html(&case));
+}
+
+#[test]
+fn a_plan_that_passes_over_records() {
+    let page = html(&case(skip()));
+    snapshot("skip", &page);
+    // A record is known by its outline alone, and many are told of by the CSV.
+    let mut many = skip();
+    many.skips = vec![many.skips[0].clone(); 60];
+    let page = html(&case(many));
+    assert_eq!(page.matches("data-label=\"SHA-256\"").count(), 50);
+    assert!(page.contains("50 of 60, the rest is in the CSV"));
 }
 
 fn audit(code: &str, outcome: Option<Outcome>, refusals: Vec<Refusal>) -> Audit {
@@ -196,7 +210,7 @@ fn a_big_plan_shows_totals_and_the_largest_moves_and_the_rest_by_pages() {
             number,
             ..look(&link, &key, now())
         };
-        look.show(&case, None).unwrap().body
+        look.show(&case).unwrap().body
     };
     let first = body(1);
     assert!(first.contains("50 of 10,000, the largest moves first"));
@@ -234,7 +248,7 @@ fn what_went_wrong_comes_first_in_a_big_result() {
     let page = html(&case);
     let first = page.split("data-label=\"Result\"").nth(1).unwrap();
     assert!(
-        first.starts_with(" class=\"wide bad\">unknown: 17<"),
+        first.starts_with(" class=\"wide free bad\">unknown: 17<"),
         "{first}"
     );
 }
@@ -331,7 +345,7 @@ fn the_page_follows_an_approved_recovery_to_its_end() {
         assert!(page.contains(text), "{text}");
     };
     let mut case = decided(ApprovalStatus::Approved);
-    says(&case, "Stop the group&#39;s consumers now");
+    says(&case, "Stop the group's consumers now");
     let change =
         |case: &mut Case, change: fn(&mut Recovery)| change(case.recovery.as_mut().unwrap());
 
@@ -384,6 +398,82 @@ fn the_page_follows_an_approved_recovery_to_its_end() {
     ));
     says(&unsent, "Approved, but not applied: nothing was sent.");
     says(&unsent, "Refused, APPLY_SWITCHED_OFF:");
+}
+
+#[test]
+fn a_page_loads_itself_again_for_as_long_as_more_is_to_come() {
+    let reloads = |case: &Case| html(case).contains("http-equiv=\"refresh\"");
+    let mut running = decided(ApprovalStatus::Approved);
+    assert!(reloads(&running));
+    let (link, key) = (link(), key());
+    let still = Look {
+        follow: false,
+        number: 3,
+        ..look(&link, &key, now())
+    };
+    let page = still.show(&running).unwrap().body;
+    assert!(!page.contains("refresh") && page.contains("Follow the recovery"));
+
+    // A form that is being filled in is left alone, and what is over stays as it is.
+    for case in [
+        pending(),
+        decided(ApprovalStatus::Rejected),
+        decided(ApprovalStatus::Superseded),
+    ] {
+        assert!(!reloads(&case), "{:?}", case.stage(now()));
+    }
+    // Verified, and soon to be reported.
+    running.recovery.as_mut().unwrap().outcome = Some(Outcome::Verified);
+    assert!(reloads(&running));
+    running.audit = Some(audit("VERIFIED", Some(Outcome::Verified), Vec::new()));
+    assert!(!reloads(&running));
+}
+
+#[test]
+fn whom_an_approved_plan_waits_for_is_named_until_the_group_is_empty() {
+    let mut case = decided(ApprovalStatus::Approved);
+    let waits = "Stop the group's consumers now";
+    let member = "shipment-sync-1 at /10.0.3.17, member shipment-sync-1-6f1c";
+    let (_, said) = html(&case)
+        .split_once(waits)
+        .map(|(a, b)| (a.to_owned(), b.to_owned()))
+        .unwrap();
+    assert!(said.split("</div>").next().unwrap().contains(member));
+    assert!(
+        said.contains("<span class=\"unseen\">now: </span><span class=\"what\">The consumers stop")
+    );
+
+    case.past = past();
+    snapshot("waiting", &html(&case));
+
+    case.recovery.as_mut().unwrap().quiet = Some(Quiet {
+        since: at("2026-03-14T02:17:00Z"),
+        commits: String::new(),
+    });
+    let page = html(&case);
+    assert!(!page.contains(waits));
+    assert!(page.contains("The group was seen empty and still"));
+    assert!(page.contains("now: </span><span class=\"what\">The offsets are applied"));
+
+    let mut at_once = decided(ApprovalStatus::Approved);
+    at_once.plan.waits_for_empty = false;
+    assert!(!html(&at_once).contains(waits));
+}
+
+#[test]
+fn what_should_be_nothing_stands_out_when_it_is_not() {
+    assert!(!html(&pending()).contains("<div class=\"bad\">"));
+    let mut plan = plan();
+    plan.moves[0].lost = 12_000;
+    plan.moves.push(moved("shipments", 2, 40, 1_040));
+    let page = html(&case(plan));
+    for (of, number) in [
+        ("skipped at most", "1,000"),
+        ("lost to retention", "12,000"),
+    ] {
+        let figure = format!("<div class=\"bad\"><dt>{of}</dt><dd>{number}</dd></div>");
+        assert!(page.contains(&figure), "{figure}");
+    }
 }
 
 #[test]
