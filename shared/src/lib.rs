@@ -4,6 +4,7 @@
 //! - [`app`]: the use cases. Each reads, lets the domain decide, and does what it decided.
 //! - [`ports`]: what the use cases need of Kafka; [`kafka`] is the adapter.
 //! - [`store`], [`executions`], [`functions`], [`secrets`], [`slack`]: adapters to AWS and to Slack.
+//! - [`rest_proxy`]: a second, read-only source of what a group is.
 //! - [`page`]: the approval page; [`webhook`]: alerts and operators' requests; [`metrics`]: what CloudWatch reads in the log.
 //! - [`wire`]: what crosses the border; [`config`], [`connect`] and [`mod@env`]: what a process is given.
 //! - [`error`]: the world failed.
@@ -20,6 +21,7 @@ pub mod kafka;
 pub mod metrics;
 pub mod page;
 pub mod ports;
+pub mod rest_proxy;
 pub mod secrets;
 pub mod slack;
 pub mod store;

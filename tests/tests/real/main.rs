@@ -1,6 +1,7 @@
 //! Everything that needs real parts: Apache Kafka itself, the real state machine, a real browser.
 
 mod aborts;
+mod alerts;
 mod apply_faults;
 mod approval;
 mod asked;
@@ -11,9 +12,11 @@ mod events;
 mod history;
 mod incident;
 mod processes;
+mod records;
 mod refusals;
 mod scale;
 mod secrecy;
 mod secrets;
+mod supersede;
 mod telling;
 mod webhook;

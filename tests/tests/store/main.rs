@@ -19,6 +19,8 @@ mod recoveries;
 #[cfg(test)]
 mod samples;
 #[cfg(test)]
+mod supersede;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod sweep;

@@ -105,7 +105,14 @@ impl Watched<'_> {
         let looks = samples.get(before..).unwrap_or_default();
         let first = self
             .store
-            .put_samples(cluster_id, self.group, ring.seq, looks, now)
+            .put_samples(
+                cluster_id,
+                self.group,
+                ring.seq,
+                looks,
+                self.policy().least_apart(),
+                now,
+            )
             .await?;
         let mut run = self.found(cluster_id, &samples, looks.len(), &assessment);
         if !first {

@@ -60,9 +60,12 @@ impl Validation {
             .find_map(|(_, failure)| failure.as_ref())
     }
 
-    /// The records that fail one after another from the first record on.
-    pub fn failing_prefix(&self) -> impl Iterator<Item = &Failure> {
-        self.records
+    /// The records that fail one after another from the record at `first` on; none where that one passes or was not read.
+    pub fn failing_from(&self, first: i64) -> impl Iterator<Item = &Failure> {
+        let from = self.records.iter().position(|(at, _)| *at == first);
+        let records = from.and_then(|from| self.records.get(from..));
+        records
+            .unwrap_or_default()
             .iter()
             .map_while(|(_, failure)| failure.as_ref())
     }

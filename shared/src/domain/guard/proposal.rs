@@ -255,16 +255,22 @@ fn first_record(
 /// The last of the records that stand in the way: those that fail one after another from the first on, or the first
 /// alone where nothing is known against any.
 fn poison(probe: &Probe, first: i64, finding: &Finding) -> Result<i64, Refusal> {
-    if let Some(last) = probe.validation.failing_prefix().last() {
+    if let Some(last) = probe.validation.failing_from(first).last() {
         return Ok(last.offset);
     }
-    match probe.validation.first_failure() {
-        // A commit passes over a prefix: the good records before it would be lost.
-        Some(failure) => Err(Refusal::PoisonNotAtCommitted {
-            partition: finding.partition.clone(),
-            first,
-            poison: failure.offset,
-        }),
+    match further_on(probe, first, finding) {
+        Some(refusal) => Err(refusal),
         None => Ok(first),
     }
+}
+
+/// That a validator pins a record, and not the one that waits. A commit passes over a prefix: the good records before it
+/// would be lost.
+fn further_on(probe: &Probe, first: i64, finding: &Finding) -> Option<Refusal> {
+    let failure = probe.validation.first_failure()?;
+    (failure.offset > first).then(|| Refusal::PoisonNotAtCommitted {
+        partition: finding.partition.clone(),
+        first,
+        poison: failure.offset,
+    })
 }

@@ -267,6 +267,13 @@ pub enum Evidence {
         /// The id that it has.
         now: String,
     },
+    /// The log ends earlier than it did, and no topic id tells whether it is another one.
+    LogShrank {
+        /// The high watermark that it had.
+        before: i64,
+        /// The high watermark that it has.
+        now: i64,
+    },
     /// Where the group is in the log.
     Position {
         /// The committed offset.
@@ -456,6 +463,11 @@ impl fmt::Display for Evidence {
             Self::TopicRecreated { before, now } => {
                 write!(f, "the topic's id was {before} and is {now}")
             }
+            Self::LogShrank { before, now } => write!(
+                f,
+                "the log ended at {before} and ends at {now}, and the brokers tell no topic id: \
+                 it was created again or lost its end"
+            ),
             Self::Position { committed, log } => write!(
                 f,
                 "committed {committed}, log {} to {}{}, lag {}",
