@@ -217,6 +217,67 @@ def roles_of(name, resource):
     return [role[1] for role in resource["Properties"].get("Roles", [])]
 
 
+def check_api(resources):
+    """Every function behind the API may be called by it, and the webhook's routes are the ones that its code knows."""
+    of_type = lambda kind: {name: r["Properties"] for name, r in resources.items() if r["Type"] == kind}
+    permitted = {
+        permission["FunctionName"][1]
+        for permission in of_type("AWS::Lambda::Permission").values()
+        if permission["Principal"] == "apigateway.amazonaws.com"
+    }
+    for name, integration in of_type("AWS::ApiGatewayV2::Integration").items():
+        function = integration["IntegrationUri"][1].split(".")[0]
+        if function not in permitted:
+            yield f"{name}: the API may not call {function}"
+    routes = {
+        route["RouteKey"]
+        for route in of_type("AWS::ApiGatewayV2::Route").values()
+        if "WebhookIntegration" in route["Target"][1]
+    }
+    code = (PROJECT / "shared/src/webhook/mod.rs").read_text(encoding="utf-8")
+    known = set(re.findall(r'"((?:GET|POST) /\S+)" =>', code))
+    for route in sorted(routes ^ known):
+        yield f"{route} is {'a route that the webhook does not know' if route in routes else 'no route of the template'}"
+    for route in resources["ApiStage"]["Properties"].get("RouteSettings", {}):
+        if route not in routes:
+            yield f"ApiStage has settings for {route}, which is no route"
+
+
+def check_incidents(resources):
+    """The times that an incident's states hold, beside the times that the template gives its functions."""
+    code = (PROJECT / "shared/src/domain/incident.rs").read_text(encoding="utf-8")
+    holds = {name: int(s) for name, s in re.findall(r"const (\w+): SignedDuration = SignedDuration::from_secs\((\d+)\)", code)}
+    guard, webhook = resources["Guard"]["Properties"], resources["Webhook"]["Properties"]
+    for what, seconds, name, enough in [
+        ("the webhook's Timeout", webhook["Timeout"], "CLAIM_HOLDS", webhook["Timeout"] < holds["CLAIM_HOLDS"]),
+        ("Guard's Timeout", guard["Timeout"], "LONGEST_RUN", guard["Timeout"] <= holds["LONGEST_RUN"]),
+        (
+            "Guard's MaximumEventAgeInSeconds",
+            guard["EventInvokeConfig"]["MaximumEventAgeInSeconds"],
+            "QUEUE_HOLDS",
+            guard["EventInvokeConfig"]["MaximumEventAgeInSeconds"] <= holds["QUEUE_HOLDS"],
+        ),
+    ]:
+        if not enough:
+            yield f"{what} is {seconds} s, and {name} in domain/incident.rs only {holds[name]} s"
+
+
+def check_snippets():
+    """What people paste is YAML, and leads to the webhook."""
+    files = sorted((PROJECT / "infra/snippets").glob("*.yml"))
+    if not files:
+        yield "infra/snippets/ holds nothing"
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        try:
+            yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            yield f"{path.name} is no YAML: {error}"
+        for url in re.findall(r"https://API_ID\S+", text):
+            if not re.fullmatch(r"https://API_ID\.execute-api\.[a-z0-9-]+\.amazonaws\.com/webhooks/\w+", url):
+                yield f"{path.name}: {url} is no address of the webhook"
+
+
 def statements(resource):
     properties = resource["Properties"]
     if resource["Type"] == "AWS::IAM::Role":
@@ -264,7 +325,10 @@ def main():
         *check_graph(machine),
         *check_tasks(machine, functions),
         *check_template(resources),
+        *check_api(resources),
+        *check_incidents(resources),
         *check_events(),
+        *check_snippets(),
     ]
     for line in wrong:
         print(line, file=sys.stderr)
