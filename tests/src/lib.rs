@@ -153,6 +153,15 @@ cluster = "main"
 pattern = "connect-*"
 settle_seconds = 2
 
+# Its records are to be JSON, and what is none may be skipped; the rules of a real one in seconds.
+[[groups]]
+cluster = "main"
+pattern = "poison-*"
+settle_seconds = 1
+wait_for_empty_seconds = 60
+apply_within_seconds = 120
+guard = { dry_run = false, quarantine_topic = "poison-quarantine", validators = ["json"], min_samples = 3, stall_seconds = 4, rebalance_grace_seconds = 1 }
+
 [[groups]]
 cluster = "main"
 pattern = "test-*"

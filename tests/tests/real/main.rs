@@ -9,6 +9,7 @@ mod bench;
 mod browser;
 mod checkpoints;
 mod events;
+mod guard;
 mod history;
 mod incident;
 mod processes;

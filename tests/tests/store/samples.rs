@@ -54,7 +54,14 @@ async fn ring(store: &Store, now: Timestamp) -> Ring {
 async fn put(store: &Store, seq: u64, looks: &[Sample]) -> bool {
     let now = looks.last().map_or(at(0), |look| look.at);
     let put = store
-        .put_samples(&cluster(), &group(), seq, looks, SignedDuration::from_secs(60), now)
+        .put_samples(
+            &cluster(),
+            &group(),
+            seq,
+            looks,
+            SignedDuration::from_secs(60),
+            now,
+        )
         .await;
     put.unwrap()
 }

@@ -67,7 +67,9 @@ pub(super) fn comings(looks: &[Sample]) -> Comings {
         most = most.max(look.members.len());
         let mut clients: BTreeMap<(&str, &str), (usize, bool)> = BTreeMap::new();
         for member in &look.members {
-            let of = clients.entry((&member.client_id, &member.host)).or_default();
+            let of = clients
+                .entry((&member.client_id, &member.host))
+                .or_default();
             of.0 += 1;
             of.1 |= !known.contains(member.member_id.as_str());
         }

@@ -22,11 +22,7 @@ type Found = (Verdict, Confidence, Status, Vec<Evidence>);
 /// Rules 1 and 2, for a partition without a reading.
 pub(super) fn unread(partition: &TopicPartition, fault: &Fault) -> Finding {
     let (verdict, status, evidence) = match fault {
-        Fault::TopicGone => (
-            Verdict::TopicChanged,
-            Status::Critical,
-            Evidence::TopicGone,
-        ),
+        Fault::TopicGone => (Verdict::TopicChanged, Status::Critical, Evidence::TopicGone),
         Fault::Unstable | Fault::NotAuthorised | Fault::NoLeader | Fault::Failed { .. } => (
             Verdict::NoData,
             Status::Unknown,
@@ -51,8 +47,8 @@ pub(super) fn explained(
     partition: &TopicPartition,
     sample: &PartitionSample,
 ) -> Option<Finding> {
-    let (verdict, confidence, status, evidence) = recreated(case, partition, sample)
-        .or_else(|| match sample.committed {
+    let (verdict, confidence, status, evidence) =
+        recreated(case, partition, sample).or_else(|| match sample.committed {
             None => Some(no_commit(case, partition, sample)),
             Some(committed) => with_commit(case, partition, sample, committed),
         })?;
@@ -139,7 +135,10 @@ fn no_commit(case: &Case<'_>, partition: &TopicPartition, sample: &PartitionSamp
     let without = case
         .samples
         .iter()
-        .rposition(|look| look.of_partition(partition).is_some_and(|p| p.committed.is_some()))
+        .rposition(|look| {
+            look.of_partition(partition)
+                .is_some_and(|p| p.committed.is_some())
+        })
         .map_or(0, |with| with + 1);
     let runs = runs(case.samples.get(without..).unwrap_or_default());
     // Somebody is there to read it, and something is there to be read.
@@ -233,15 +232,18 @@ fn jump_without_members(samples: &[Sample]) -> Option<Evidence> {
     samples.windows(2).find_map(|pair| {
         let [a, b] = pair else { return None };
         let counts = a.moved_at == b.moved_at && (a.run == b.run || b.is_simple);
-        b.partitions.iter().filter(|_| counts).find_map(|(partition, now)| {
-            let from = a.of_partition(partition)?.committed?;
-            let to = now.as_ref().ok()?.committed?;
-            (to > from).then(|| Evidence::JumpedWithoutMembers {
-                partition: partition.clone(),
-                from,
-                to,
+        b.partitions
+            .iter()
+            .filter(|_| counts)
+            .find_map(|(partition, now)| {
+                let from = a.of_partition(partition)?.committed?;
+                let to = now.as_ref().ok()?.committed?;
+                (to > from).then(|| Evidence::JumpedWithoutMembers {
+                    partition: partition.clone(),
+                    from,
+                    to,
+                })
             })
-        })
     })
 }
 

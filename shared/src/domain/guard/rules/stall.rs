@@ -238,10 +238,7 @@ fn two_samples(case: &Case<'_>, here: &Standing<'_>) -> bool {
         .is_some_and(|(_, before)| here.sample.log.high > before.log.high);
     let lag = here.sample.log.lag(here.committed);
     let unread = case.not_probed(here.partition, here.committed).is_some();
-    case.policy.two_sample_rule()
-        && grew
-        && lag >= case.policy.deadlock_lag_threshold
-        && !unread
+    case.policy.two_sample_rule() && grew && lag >= case.policy.deadlock_lag_threshold && !unread
 }
 
 /// What speaks for a verdict, the most telling first.

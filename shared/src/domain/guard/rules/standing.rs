@@ -108,7 +108,9 @@ impl<'a> Standing<'a> {
         let mut handovers = Vec::new();
         for (index, look) in self.looks.iter().enumerate() {
             let ids: BTreeSet<&str> = look.members.iter().map(|m| m.member_id.as_str()).collect();
-            let owner = look.of_partition(self.partition).and_then(|p| p.owner.as_deref());
+            let owner = look
+                .of_partition(self.partition)
+                .and_then(|p| p.owner.as_deref());
             match (owner, holder) {
                 (Some(owner), Some(before)) if owner != before => handovers.push(index),
                 (None, before) if before.is_none_or(|before| !ids.contains(before)) => {
@@ -180,7 +182,9 @@ impl<'a> Standing<'a> {
         let own = clients_of(self.partition);
         all.len() == 1
             || own.len() > 1
-            || moved.iter().any(|other| !own.is_disjoint(&clients_of(other)))
+            || moved
+                .iter()
+                .any(|other| !own.is_disjoint(&clients_of(other)))
     }
 }
 
