@@ -26,6 +26,8 @@ use crate::ports::{KeepRecords, ReadGroups, ReadRecords};
 
 /// Over how long skips are counted.
 const A_DAY: SignedDuration = SignedDuration::from_hours(24);
+/// How long the execution of a plan may take until it claims the group.
+const UNTIL_CLAIMED: SignedDuration = SignedDuration::from_mins(2);
 
 /// Everything from which a group's plan is made.
 pub(super) struct Proposing<'a, R, D, K> {
@@ -120,21 +122,40 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
         ))
     }
 
-    /// The plan of the recovery that holds the group. A person's request is planned all the same where that is one of
-    /// the guard's own, which it may supersede.
+    /// The plan of the recovery that holds the group, or will in a moment. A person's request is planned all the same
+    /// where that is one of the guard's own, which it may supersede.
     async fn live_recovery(&self) -> Result<Option<PlanId>, Error> {
         let (store, group) = (self.watched.store, self.watched.group);
         let claim = store.claim(self.cluster_id, group).await?;
-        let Some(live) = claim.filter(|claim| claim.expires_at > Timestamp::now()) else {
-            return Ok(None);
+        let live = match claim.filter(|claim| claim.expires_at > Timestamp::now()) {
+            Some(live) => Some(live.plan),
+            None => self.handed_over().await?,
         };
-        if self.asked.is_some() {
-            let holder = store.plan(&live.plan).await?;
+        if self.asked.is_some()
+            && let Some(plan) = &live
+        {
+            let holder = store.plan(plan).await?;
             if holder.is_some_and(|record| record.requested_by == GUARD) {
                 return Ok(None);
             }
         }
-        Ok(Some(live.plan))
+        Ok(live)
+    }
+
+    /// The plan that an earlier run handed over, and whose execution has not come to claim the group: alerts may start
+    /// runs faster than that.
+    async fn handed_over(&self) -> Result<Option<PlanId>, Error> {
+        let (store, group) = (self.watched.store, self.watched.group);
+        let cluster = &self.watched.resolved.cluster.name;
+        let since = self.watched.began - UNTIL_CLAIMED;
+        for run in store.guard_runs_since(cluster, group, since).await? {
+            if let Deed::Proposed { plan } = run.deed
+                && store.recovery(&plan).await?.is_none()
+            {
+                return Ok(Some(plan));
+            }
+        }
+        Ok(None)
     }
 
     fn rests_on_two_samples(&self, moved: &BTreeMap<TopicPartition, i64>) -> bool {
