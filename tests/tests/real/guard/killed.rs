@@ -123,5 +123,10 @@ async fn two_runs_at_once_keep_one_copy_and_make_one_plan(world: &World) -> Outc
     assert_eq!(plans.count(), 1);
     assert_one_record(&rig.copies().await?);
     assert_eq!(rig.copies().await?.len(), 1);
+
+    // Nor does one that comes before the execution of that plan has claimed the group.
+    let started = rig.started().await?;
+    assert_eq!(rig.tick().await?.plan, None);
+    assert_eq!(rig.started().await?, started);
     Ok(())
 }

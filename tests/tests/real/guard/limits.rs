@@ -107,7 +107,7 @@ async fn an_offset_that_left_its_log_is_brought_back_into_it(world: &World) -> O
     let rig = Rig::new(world, &rewind, &[&log]).await?;
     rig.bench.commit(&[1]).await?;
     world.client.delete_records(&rig.bench.topic, 0, 3).await?;
-    let result = rig.until_stalled().await?;
+    let result = rig.tick().await?;
     assert_eq!(verdict(&result, 0), Some(Verdict::BelowLogStart));
     let (id, plan) = rig.planned(result).await?;
     assert_eq!(plan.moves[0].to.as_ref().map(|to| to.offset), Some(3));
@@ -119,7 +119,7 @@ async fn an_offset_that_left_its_log_is_brought_back_into_it(world: &World) -> O
     // It lies beyond the end: so many records back from there.
     let rig = Rig::new(world, &rewind, &[&log]).await?;
     rig.bench.commit(&[9]).await?;
-    let result = rig.until_stalled().await?;
+    let result = rig.tick().await?;
     assert_eq!(verdict(&result, 0), Some(Verdict::Ahead));
     let (id, plan) = rig.planned(result).await?;
     assert_eq!(plan.moves[0].to.as_ref().map(|to| to.offset), Some(3));
