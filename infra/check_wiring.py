@@ -30,6 +30,15 @@ INVOKE = "arn:aws:states:::lambda:invoke"
 UNSCOPED = {"ec2:", "logs:"}
 # What is always asked of a key, so that a condition on the key says something.
 KEYED = {"dynamodb:" + name for name in "GetItem Query PutItem UpdateItem DeleteItem ConditionCheckItem".split()}
+CHANGES = {"dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"}
+# Who asks and who shows the page may write approvals; anybody else may close one, which needs these attributes.
+DECIDERS = {"ApprovalTaskRole", "ApprovalPageRole"}
+CLOSES = ["pk", "sk", "status"]
+# The names of all metrics stand in these sources.
+METRICS = "".join(
+    path.read_text(encoding="utf-8")
+    for path in [PROJECT / "shared/src/metrics.rs", *sorted((PROJECT / "shared/src/metrics").glob("*.rs"))]
+)
 
 
 class Loader(yaml.SafeLoader):
@@ -170,12 +179,42 @@ def check_template(resources):
                     yield f"{where}: not limited to item types by dynamodb:LeadingKeys"
                 for action in sorted(set(actions) - KEYED):
                     yield f"{where}: {action} may come without a key, and then meets the condition"
+            approvals = any("APPROVAL#" in key for key in leading_keys(statement))
+            attributes = (statement.get("Condition") or {}).get("ForAllValues:StringEquals", {}).get("dynamodb:Attributes")
+            if approvals and CHANGES & set(actions) and attributes != CLOSES:
+                for role in roles_of(name, resource):
+                    if role not in DECIDERS:
+                        yield f"{where}: {role} may change more of an approval than {', '.join(CLOSES)}, and so approve"
+            if "kafka-cluster:AlterGroup" in actions and roles_of(name, resource) != ["RewindApplyRole"]:
+                yield f"{where}: {', '.join(roles_of(name, resource))} may commit for groups; only RewindApplyRole may"
+    for name, resource in resources.items():
+        properties = resource["Properties"]
+        if resource["Type"] == "AWS::Scheduler::Schedule":
+            if properties.get("State") != ["Ref", "SchedulesState"]:
+                yield f"{name} does not ship disabled: State is not !Ref SchedulesState"
+            if "DeadLetterConfig" not in properties["Target"]:
+                yield f"{name} drops what it cannot deliver: no DeadLetterConfig"
+        if resource["Type"] == "AWS::CloudWatch::Alarm" and properties.get("Namespace") == "OffsetGuard":
+            if f'"{properties["MetricName"]}"' not in METRICS:
+                yield f"{name} watches {properties['MetricName']}, which nothing measures"
     logging = resources["Recovery"]["Properties"]["Logging"]
     if logging.get("IncludeExecutionData") is not False:
         yield "Recovery logs execution data, and with it task tokens"
     log_format = resources["ApiStage"]["Properties"]["AccessLogSettings"]["Format"]
     if re.search(r"\$context\.(path|http\.path|requestPath)\b", log_format):
         yield "the access log holds the path, and with it the link's secret id"
+
+
+def leading_keys(statement):
+    keys = (statement.get("Condition") or {}).get("ForAllValues:StringLike", {}).get("dynamodb:LeadingKeys", [])
+    return keys if isinstance(keys, list) else [keys]
+
+
+def roles_of(name, resource):
+    """The roles that a role's own or an attached policy is for."""
+    if resource["Type"] == "AWS::IAM::Role":
+        return [name]
+    return [role[1] for role in resource["Properties"].get("Roles", [])]
 
 
 def check_api(resources):

@@ -9,6 +9,8 @@ mod bench;
 mod browser;
 mod checkpoints;
 mod events;
+mod guard;
+mod guard_situations;
 mod history;
 mod incident;
 mod processes;
