@@ -66,6 +66,7 @@ async fn unreachable(rig: &Rig) -> Result<GuardResult> {
             groups: GroupReader::connect(nowhere.clone())?.until(deadline),
             records: RecordReader::connect(nowhere.clone())?.until(deadline),
             keeper: RecordKeeper::connect(nowhere.clone())?,
+            proxy: None,
         })
     };
     rig.run_on(&rig.event(), rig.machine(), connect).await

@@ -1,6 +1,6 @@
 //! Nothing is at the commit: what was there was compacted away, or belongs to an aborted transaction.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use offset_guard::domain::guard::verdict::Verdict;
 use offset_guard::domain::recovery::Outcome as Proven;
@@ -59,7 +59,7 @@ async fn the_first_record_after_a_compacted_one_is_found_and_passed_over(world: 
 
 /// Waits until the records 1 and 2 are gone.
 async fn compact(world: &World, topic: &str) -> Outcome {
-    let start = std::time::Instant::now();
+    let start = Instant::now();
     while start.elapsed() < PATIENCE {
         // Only a segment that is no longer written to is compacted, and one ends with the next record.
         let filler = Record {
@@ -83,6 +83,12 @@ async fn at_aborted_records(world: &World, isolation: &str) -> Result<Rig> {
     let topic = &rig.bench.topic;
     let transaction = world.client.begin_transaction(topic, &aborted).await?;
     transaction.abort().await?;
+    // Its marker is written when the coordinator comes to it.
+    let start = Instant::now();
+    while world.client.end_offsets(topic).await? != [4] {
+        assert!(start.elapsed() < PATIENCE, "there is no marker");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     rig.produce(0, &["not JSON", "{}"]).await?;
     rig.bench.commit(&[1]).await?;
     Ok(rig)

@@ -133,6 +133,7 @@ async fn a_topic_that_is_out_of_reach_keeps_none(world: &World) -> Outcome {
             groups: GroupReader::connect(settings.clone())?.until(deadline),
             records: RecordReader::connect(settings.clone())?.until(deadline),
             keeper: RecordKeeper::connect(nowhere.clone())?,
+            proxy: None,
         })
     };
     let result = rig.run_on(&rig.event(), rig.machine(), connect).await?;

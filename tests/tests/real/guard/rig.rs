@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::Timestamp;
 use offset_guard::app::guard::{self, Ends, GuardResult, Sources};
 use offset_guard::config::Config;
-use offset_guard::domain::group::GroupObservation;
+use offset_guard::domain::group::{GroupDescription, GroupObservation};
 use offset_guard::domain::guard::quarantine::Copy;
 use offset_guard::domain::guard::record::Header;
 use offset_guard::domain::guard::verdict::{Finding, Verdict};
@@ -268,6 +268,7 @@ impl Rig {
                     real: RecordKeeper::connect(self.settings.clone())?,
                     faulty,
                 },
+                proxy: None,
             })
         };
         let machine = if end == End::BeforeStart {
@@ -406,6 +407,10 @@ impl ReadGroups for Groups<'_> {
 
     async fn list_groups(&self) -> std::result::Result<BTreeSet<GroupId>, KafkaError> {
         ReadGroups::list_groups(&self.real).await
+    }
+
+    async fn describe(&self, group: &GroupId) -> std::result::Result<GroupDescription, Fault> {
+        ReadGroups::describe(&self.real, group).await
     }
 
     async fn observe(
