@@ -3,9 +3,9 @@
 //! - [`domain`]: the rules. Pure; it decides.
 //! - [`app`]: the use cases. Each reads, lets the domain decide, and does what it decided.
 //! - [`ports`]: what the use cases need of Kafka; [`kafka`] is the adapter.
-//! - [`store`], [`executions`], [`secrets`], [`slack`]: adapters to AWS and to Slack.
+//! - [`store`], [`executions`], [`functions`], [`secrets`], [`slack`]: adapters to AWS and to Slack.
 //! - [`rest_proxy`]: a second, read-only source of what a group is.
-//! - [`page`]: the approval page; [`metrics`]: what CloudWatch reads in the log.
+//! - [`page`]: the approval page; [`webhook`]: alerts and operators' requests; [`metrics`]: what CloudWatch reads in the log.
 //! - [`wire`]: what crosses the border; [`config`], [`connect`] and [`mod@env`]: what a process is given.
 //! - [`error`]: the world failed.
 
@@ -16,6 +16,7 @@ pub mod domain;
 pub mod env;
 pub mod error;
 pub mod executions;
+pub mod functions;
 pub mod kafka;
 pub mod metrics;
 pub mod page;
@@ -24,4 +25,5 @@ pub mod rest_proxy;
 pub mod secrets;
 pub mod slack;
 pub mod store;
+pub mod webhook;
 pub mod wire;

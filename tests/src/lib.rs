@@ -20,6 +20,7 @@ use ulid::Ulid;
 
 pub mod bare;
 pub mod situations;
+pub mod loopback;
 pub mod wide;
 
 /// What a test returns.

@@ -192,8 +192,13 @@ fn read(
                     break;
                 }
             }
-            // The end can only have moved up since it was asked for.
-            Some(Err(RdKafkaError::PartitionEOF(_))) => read.until = range.end,
+            // A leader that was only just elected may not know yet how far the log was readable before.
+            Some(Err(RdKafkaError::PartitionEOF(_))) => {
+                let high = ffi::last_high_watermark(&consumer, partition);
+                if high.map_err(ErrorCode::fault)? >= range.end {
+                    read.until = range.end;
+                }
+            }
             Some(Err(error)) => {
                 let code = ErrorCode::of(&error);
                 if !is_about_a_connection(code) {

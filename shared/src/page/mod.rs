@@ -93,14 +93,18 @@ async fn answer(request: &Request, deps: &PageDeps) -> Result<Response, Problem>
     };
     let form = match ask {
         Ask::Table => return Ok(csv(&case)),
-        Ask::Show => None,
-        Ask::Decide(form) => Some(form),
+        Ask::Show => {
+            case.past = past(&deps.store, &case.plan, now).await;
+            return look.show(&case);
+        }
+        Ask::Decide(form) => form,
     };
-    case.past = past(&deps.store, &case.plan, now).await;
-    let Some(form) = form else {
-        return look.show(&case);
-    };
-    match look.judge(&case, &form)? {
+    let step = look.judge(&case, &form)?;
+    // A decision waits for no picture.
+    if !matches!(step, Step::Decide(_) | Step::Deliver) {
+        case.past = past(&deps.store, &case.plan, now).await;
+    }
+    match step {
         Step::Already => look.already(&case),
         Step::TooLate => look.too_late(&case),
         Step::WrongName => look.wrong_name(&case, form.group),
@@ -155,6 +159,7 @@ async fn tell(
                 case.approval.delivered_at = Some(look.now);
             }
             if already {
+                case.past = past(&deps.store, &case.plan, look.now).await;
                 look.already(&case)
             } else {
                 Ok(Response::see_other(look.link.expose()))

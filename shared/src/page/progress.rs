@@ -23,6 +23,10 @@ pub(super) enum Mark {
 }
 
 impl Mark {
+    pub(super) fn is_now(self) -> bool {
+        self == Self::Now
+    }
+
     /// The style sheet's name of it.
     pub(super) fn class(self) -> &'static str {
         match self {

@@ -97,6 +97,7 @@ impl Guard {
                 groups: self.groups.clone(),
                 records: self.records.clone(),
                 keeper: self.keeper.clone(),
+                proxy: None,
             })
         };
         let ran = Box::pin(guard::run(&self.config, &self.store, ends, &event, connect));

@@ -20,3 +20,4 @@ mod secrecy;
 mod secrets;
 mod supersede;
 mod telling;
+mod webhook;

@@ -25,7 +25,7 @@ fn look(run: Timestamp, after: i64) -> Sample {
     };
     Sample {
         run,
-        at: run + jiff::SignedDuration::from_secs(after),
+        at: run + SignedDuration::from_secs(after),
         state: GroupState::Stable,
         group_type: GroupType::Consumer,
         is_simple: false,

@@ -222,14 +222,13 @@ impl PartitionSample {
             }
         } else if before.committed < self.committed {
             // What an outage or a recovery ended was no pause of the consumers.
-            let by_itself = !look.members.is_empty()
-                && now.has_members
-                && before.waits()
-                && look.moved_at == now.moved_at;
-            let stood = if by_itself {
-                now.at.duration_since(before.still_since).as_secs()
-            } else {
-                0
+            let by_itself = now.has_members && before.waits() && look.moved_at == now.moved_at;
+            let stood = match there_since(history) {
+                Some(there) if by_itself => now
+                    .at
+                    .duration_since(before.still_since.max(there))
+                    .as_secs(),
+                _ => 0,
             };
             let stood = u32::try_from(stood).unwrap_or(u32::MAX);
             self.longest_pause_seconds = stood.max(before.longest_pause_seconds / 2);
@@ -239,6 +238,13 @@ impl PartitionSample {
             self.stable_since = before.stable_since;
         }
     }
+}
+
+/// Since when somebody was in the group in every look of `history`; `None` where nobody is in the last one.
+fn there_since(history: &[Sample]) -> Option<Timestamp> {
+    let there = history.iter().rev();
+    let first = there.take_while(|look| !look.members.is_empty()).last()?;
+    Some(first.at)
 }
 
 /// Whether two topic ids are those of two topics. One that is not known says nothing.

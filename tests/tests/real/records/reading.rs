@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use offset_guard::domain::guard::record::TimestampType;
 use offset_guard::domain::offset::{Fault, TopicPartition};
+use offset_guard::kafka::{Auth, ConnectionSettings, GroupReader};
 use offset_guard::ports::{ReadLimits, ReadRecords, RecordsRead, View};
 use offset_guard_local::client::{Client, Record as Produced};
 use offset_guard_tests::{Outcome, PATIENCE};
@@ -21,6 +22,7 @@ on_both!(
     a_record_larger_than_a_fetch_is_read_whole,
     an_offset_that_is_not_in_the_log_is_a_fault,
     a_read_ends_at_its_limits,
+    a_read_leaves_no_group_behind,
 );
 
 fn produced(key: Option<&[u8]>, value: Option<&[u8]>) -> Produced {
@@ -291,5 +293,19 @@ async fn a_read_ends_at_its_limits(place: Place) -> Outcome {
     };
     assert_eq!(limited(small).await?, (vec![10, 11, 12], 13));
     assert_eq!(limited(PLENTY).await?, ((10..40).collect(), 40));
+    Ok(())
+}
+
+async fn a_read_leaves_no_group_behind(place: Place) -> Outcome {
+    place.client.create_topic(&place.topic, 1, &[]).await?;
+    place.client.produce_numbered(&place.topic, 0, 5).await?;
+    let read = place.read(0, 5, View::Committed).await?;
+    assert_eq!(read.records.len(), 5);
+    let settings = ConnectionSettings::new(&place.bootstrap, Auth::Plaintext);
+    let groups = GroupReader::connect(settings)?.list_groups().await?;
+    let own = groups
+        .iter()
+        .filter(|group| group.0.starts_with("offset-guard-"));
+    assert_eq!(own.count(), 0, "{groups:?}");
     Ok(())
 }

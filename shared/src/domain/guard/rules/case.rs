@@ -19,6 +19,8 @@ pub(super) struct Case<'a> {
     pub(super) policy: &'a GuardPolicy,
     /// The group is known to read records of open and aborted transactions.
     pub(super) reads_uncommitted: bool,
+    /// A commit moved although nobody is ever in the group.
+    pub(super) jump: Option<Evidence>,
     probes: &'a BTreeMap<TopicPartition, Probed>,
 }
 
@@ -36,6 +38,7 @@ impl<'a> Case<'a> {
             last: samples.last()?,
             policy,
             reads_uncommitted: reads_uncommitted(samples, policy),
+            jump: jump_without_members(samples),
             probes,
         })
     }
@@ -125,4 +128,31 @@ pub(super) fn isolation_matters(probe: &Probe) -> Evidence {
         committed: probe.committed.offset(),
         uncommitted: probe.uncommitted.offset(),
     }
+}
+
+/// Commits that moved on while nobody was in the group, in which nobody was ever seen: whoever is seen now and then may
+/// have been there in between.
+///
+/// Of a group that once had a protocol only what moves between two looks of one run counts: between two runs a member may
+/// have come, worked and gone. What spans a recovery of Offset Guard was that recovery.
+fn jump_without_members(samples: &[Sample]) -> Option<Evidence> {
+    if !samples.iter().all(Sample::is_empty) {
+        return None;
+    }
+    samples.windows(2).find_map(|pair| {
+        let [a, b] = pair else { return None };
+        let counts = a.moved_at == b.moved_at && (a.run == b.run || b.is_simple);
+        b.partitions
+            .iter()
+            .filter(|_| counts)
+            .find_map(|(partition, now)| {
+                let from = a.of_partition(partition)?.committed?;
+                let to = now.as_ref().ok()?.committed?;
+                (to > from).then(|| Evidence::JumpedWithoutMembers {
+                    partition: partition.clone(),
+                    from,
+                    to,
+                })
+            })
+    })
 }

@@ -23,7 +23,7 @@ pub(super) struct Members {
     departures: usize,
     /// A member of the first look with members is in the last one, and these are of different runs.
     survivor: bool,
-    comings: Comings,
+    pub(super) comings: Comings,
 }
 
 /// Who came in the place of whom.
@@ -48,10 +48,15 @@ impl Comings {
         self.runs.min(self.replaced)
     }
 
-    /// Whether members were seen to end, and not only to be thrown out and let in again: that leaves nobody behind, no
-    /// session without its process, and takes longer than a run looks.
-    pub(super) fn ends(&self) -> bool {
-        self.replaced > 0 && (self.empty || self.doubles || self.within > 1)
+    /// Whether members were seen to end, and not only to be thrown out and let in again: there is always somebody left
+    /// then, and no session without its process.
+    fn end(&self) -> bool {
+        self.replaced > 0 && (self.empty || self.doubles)
+    }
+
+    /// The same, or so often that it shows within one run and another: few have a `max.poll.interval.ms` so short.
+    pub(super) fn end_or_are_short_lived(&self) -> bool {
+        self.end() || (self.replaced > 0 && self.within > 1)
     }
 }
 
@@ -67,7 +72,9 @@ pub(super) fn comings(looks: &[Sample]) -> Comings {
         most = most.max(look.members.len());
         let mut clients: BTreeMap<(&str, &str), (usize, bool)> = BTreeMap::new();
         for member in &look.members {
-            let of = clients.entry((&member.client_id, &member.host)).or_default();
+            let of = clients
+                .entry((&member.client_id, &member.host))
+                .or_default();
             of.0 += 1;
             of.1 |= !known.contains(member.member_id.as_str());
         }
@@ -146,7 +153,7 @@ impl Members {
 
     /// Whether all went and new ones came, again and again: processes that end, not members that rebalance.
     fn turns_over(&self) -> bool {
-        !self.survivor && self.comings.restarts() >= 2 && self.comings.ends()
+        !self.survivor && self.comings.restarts() >= 2 && self.comings.end()
     }
 
     /// Rule 15: nobody is there, and it does not look as if somebody were about to come back.

@@ -21,6 +21,7 @@ use super::verdict::{Finding, Status, Verdict};
 use crate::domain::group::GroupState;
 use crate::domain::offset::TopicPartition;
 use case::Case;
+use stall::Picture;
 use standing::Standing;
 
 /// At least so many runs are looked at for what the members do.
@@ -67,7 +68,11 @@ pub fn judge(
     let mut standing = Vec::new();
     for (partition, reading) in &case.last.partitions {
         let finding = match reading {
-            Err(fault) => Some(offsets::unread(partition, fault)),
+            Err(fault) => {
+                // What stood when it was last read may be why something else stands.
+                standing.extend(Standing::when_last_read(&case, partition));
+                Some(offsets::unread(partition, fault))
+            }
             Ok(sample) => offsets::explained(&case, partition, sample).or_else(|| {
                 let here = Standing::new(&case, partition, sample);
                 let waiting = here.waiting(&case);
@@ -78,10 +83,11 @@ pub fn judge(
         findings.extend(finding);
     }
     // What began to wait after the last run may be read in a moment.
-    standing.retain(|here| here.stalled || runs(here.looks) > 1);
+    standing.retain(|here| here.stalled || here.runs() > 1);
+    let picture = Picture::of(&case, &standing);
     let mut wants_probe = Vec::new();
     for here in standing.iter().filter(|here| here.stalled) {
-        let finding = stall::stall(&case, here, &standing);
+        let finding = stall::stall(&case, here, &picture);
         if policy.monitors(&here.partition.topic) && !probes.contains_key(here.partition) {
             let telling = match finding.verdict {
                 Verdict::PoisonLikely => 0,
@@ -172,3 +178,6 @@ fn seconds(duration: SignedDuration) -> u64 {
 fn count(samples: u32) -> usize {
     usize::try_from(samples).unwrap_or(usize::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,11 +22,7 @@ type Found = (Verdict, Confidence, Status, Vec<Evidence>);
 /// Rules 1 and 2, for a partition without a reading.
 pub(super) fn unread(partition: &TopicPartition, fault: &Fault) -> Finding {
     let (verdict, status, evidence) = match fault {
-        Fault::TopicGone => (
-            Verdict::TopicChanged,
-            Status::Critical,
-            Evidence::TopicGone,
-        ),
+        Fault::TopicGone => (Verdict::TopicChanged, Status::Critical, Evidence::TopicGone),
         Fault::Unstable | Fault::NotAuthorised | Fault::NoLeader | Fault::Failed { .. } => (
             Verdict::NoData,
             Status::Unknown,
@@ -51,8 +47,8 @@ pub(super) fn explained(
     partition: &TopicPartition,
     sample: &PartitionSample,
 ) -> Option<Finding> {
-    let (verdict, confidence, status, evidence) = recreated(case, partition, sample)
-        .or_else(|| match sample.committed {
+    let (verdict, confidence, status, evidence) =
+        recreated(case, partition, sample).or_else(|| match sample.committed {
             None => Some(no_commit(case, partition, sample)),
             Some(committed) => with_commit(case, partition, sample, committed),
         })?;
@@ -139,7 +135,10 @@ fn no_commit(case: &Case<'_>, partition: &TopicPartition, sample: &PartitionSamp
     let without = case
         .samples
         .iter()
-        .rposition(|look| look.of_partition(partition).is_some_and(|p| p.committed.is_some()))
+        .rposition(|look| {
+            look.of_partition(partition)
+                .is_some_and(|p| p.committed.is_some())
+        })
         .map_or(0, |with| with + 1);
     let runs = runs(case.samples.get(without..).unwrap_or_default());
     // Somebody is there to read it, and something is there to be read.
@@ -211,7 +210,7 @@ fn external(case: &Case<'_>) -> Option<Found> {
         let evidence = vec![Evidence::Configured];
         return Some((verdict, Confidence::High, Status::Healthy, evidence));
     }
-    let jump = jump_without_members(case.samples)?;
+    let jump = case.jump.clone()?;
     // A group that never had a protocol never had members.
     let confidence = if case.last.is_simple {
         Confidence::High
@@ -219,30 +218,6 @@ fn external(case: &Case<'_>) -> Option<Found> {
         Confidence::Medium
     };
     Some((verdict, confidence, Status::Warning, vec![jump]))
-}
-
-/// Commits that moved on while nobody was in the group, in which nobody was ever seen: whoever is seen now and then may
-/// have been there in between.
-///
-/// Of a group that once had a protocol only what moves between two looks of one run counts: between two runs a member may
-/// have come, worked and gone. What spans a recovery of Offset Guard was that recovery.
-fn jump_without_members(samples: &[Sample]) -> Option<Evidence> {
-    if !samples.iter().all(Sample::is_empty) {
-        return None;
-    }
-    samples.windows(2).find_map(|pair| {
-        let [a, b] = pair else { return None };
-        let counts = a.moved_at == b.moved_at && (a.run == b.run || b.is_simple);
-        b.partitions.iter().filter(|_| counts).find_map(|(partition, now)| {
-            let from = a.of_partition(partition)?.committed?;
-            let to = now.as_ref().ok()?.committed?;
-            (to > from).then(|| Evidence::JumpedWithoutMembers {
-                partition: partition.clone(),
-                from,
-                to,
-            })
-        })
-    })
 }
 
 /// How far the commit came since the last run, or within this one, by itself.

@@ -12,7 +12,7 @@ use super::super::verdict::{Confidence, Evidence, Finding, Status, Verdict};
 use super::case::Case;
 use super::members::comings;
 use super::offsets::moved_by_recovery;
-use super::{count, runs, seconds};
+use super::{count, seconds};
 use crate::domain::offset::TopicPartition;
 
 /// A pause that was seen before stretches the time until a stall, but no further than so many times.
@@ -25,8 +25,10 @@ pub(super) struct Standing<'a> {
     pub(super) committed: i64,
     /// Since when its commit was seen to stand with a record behind it that its consumers could read.
     pub(super) since: Timestamp,
-    /// The looks since then.
+    /// The looks since then,
     pub(super) looks: &'a [Sample],
+    /// of which the first is this one of all samples.
+    pub(super) from: usize,
     /// Who had it meanwhile, by member id.
     pub(super) owners: BTreeSet<&'a str>,
     /// For long enough, and in enough runs.
@@ -47,15 +49,33 @@ impl<'a> Standing<'a> {
             committed,
             since,
             looks,
+            from: case.samples.len() - looks.len(),
             owners: looks
                 .iter()
                 .filter_map(|look| look.of_partition(partition)?.owner.as_deref())
                 .collect(),
             stalled: false,
         };
-        here.stalled = runs(looks) >= count(case.policy.min_samples).max(2)
+        here.stalled = here.runs() >= count(case.policy.min_samples).max(2)
             && here.stood(case) >= patience(case.policy, sample);
         here
+    }
+
+    /// Of a partition that could not be read this time; never stalled.
+    pub(super) fn when_last_read(case: &Case<'a>, partition: &'a TopicPartition) -> Option<Self> {
+        let mut looks = case.samples.iter().rev();
+        let sample = looks.find_map(|look| look.of_partition(partition))?;
+        sample.waits().then(|| Self {
+            stalled: false,
+            ..Self::new(case, partition, sample)
+        })
+    }
+
+    /// In how many runs it was seen to stand: those in which its reading failed are none.
+    pub(super) fn runs(&self) -> usize {
+        let read = |look: &&Sample| look.of_partition(self.partition).is_some();
+        let of_runs: BTreeSet<_> = self.looks.iter().filter(read).map(|l| l.run).collect();
+        of_runs.len()
     }
 
     fn stood(&self, case: &Case<'_>) -> SignedDuration {
@@ -66,7 +86,7 @@ impl<'a> Standing<'a> {
         Evidence::Still {
             since: self.since,
             seconds: seconds(self.stood(case)),
-            runs: runs(self.looks),
+            runs: self.runs(),
         }
     }
 
@@ -75,7 +95,7 @@ impl<'a> Standing<'a> {
         if self.stalled {
             return None;
         }
-        let by_us = moved_by_recovery(case).filter(|_| runs(self.looks) <= 1);
+        let by_us = moved_by_recovery(case).filter(|_| self.runs() <= 1);
         let mut evidence = vec![match by_us {
             Some(by_us) => by_us,
             None if case.before_this_run(self.partition).is_none() => Evidence::FirstSample,
@@ -108,7 +128,9 @@ impl<'a> Standing<'a> {
         let mut handovers = Vec::new();
         for (index, look) in self.looks.iter().enumerate() {
             let ids: BTreeSet<&str> = look.members.iter().map(|m| m.member_id.as_str()).collect();
-            let owner = look.of_partition(self.partition).and_then(|p| p.owner.as_deref());
+            let owner = look
+                .of_partition(self.partition)
+                .and_then(|p| p.owner.as_deref());
             match (owner, holder) {
                 (Some(owner), Some(before)) if owner != before => handovers.push(index),
                 (None, before) if before.is_none_or(|before| !ids.contains(before)) => {
@@ -135,7 +157,7 @@ impl<'a> Standing<'a> {
     pub(super) fn tried_again(&self, case: &Case<'_>, handovers: &[usize]) -> bool {
         let at = |index: &usize| self.looks.get(*index);
         let in_runs: BTreeSet<Timestamp> = handovers.iter().filter_map(at).map(|l| l.run).collect();
-        if in_runs.len() > 1 && comings(self.looks).ends() {
+        if in_runs.len() > 1 && comings(self.looks).end_or_are_short_lived() {
             return true;
         }
         let Some(newest) = handovers.last().and_then(at) else {
@@ -180,7 +202,9 @@ impl<'a> Standing<'a> {
         let own = clients_of(self.partition);
         all.len() == 1
             || own.len() > 1
-            || moved.iter().any(|other| !own.is_disjoint(&clients_of(other)))
+            || moved
+                .iter()
+                .any(|other| !own.is_disjoint(&clients_of(other)))
     }
 }
 
