@@ -59,6 +59,17 @@ async fn healthy(scene: &mut Scene) -> Result<()> {
     Ok(())
 }
 
+async fn java(scene: &mut Scene) -> Result<()> {
+    let topic = scene.topic_of("orders", 2, 3).await?;
+    scene.commit(&topic, 2, 3).await?;
+    scene.feed(&topic, 0..2, Duration::from_millis(300));
+    scene.start_java(&topic)?;
+    for partition in 0..2 {
+        scene.expect(&topic, partition, FINE);
+    }
+    Ok(())
+}
+
 async fn idle(scene: &mut Scene) -> Result<()> {
     let topic = scene.topic_of("orders", 2, 3).await?;
     scene.start(&scene.consumer("a", &[&topic]));
