@@ -169,8 +169,8 @@ async fn lay(world: &World, topic: &str, payload: &str) -> Result<Record> {
 fn all_but_the_bad_one() -> Processed {
     let mut all = Processed::new();
     for partition in 0..PARTITIONS {
-        let end = EACH as i64 + i64::from(partition == BAD.0);
-        all.extend((0..end).map(|offset| ((partition, offset), 1)));
+        let records = EACH + usize::from(partition == BAD.0);
+        all.extend((0..).take(records).map(|offset| ((partition, offset), 1)));
     }
     all.remove(&BAD);
     all
