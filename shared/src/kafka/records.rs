@@ -90,7 +90,7 @@ impl RecordReader {
             View::Committed | View::Uncommitted => end,
         };
         if from < start || from > high {
-            return Err(out_of_range());
+            return Err(Fault::out_of_range());
         }
         Ok(end)
     }
@@ -218,14 +218,9 @@ fn is_about_a_connection(code: ErrorCode) -> bool {
 
 fn fault(code: ErrorCode) -> Fault {
     if code == ErrorCode::AUTO_OFFSET_RESET {
-        return out_of_range();
+        return Fault::out_of_range();
     }
     code.fault()
-}
-
-/// As the broker names it, wherever it was noticed.
-fn out_of_range() -> Fault {
-    failed("OFFSET_OUT_OF_RANGE")
 }
 
 fn failed(code: &str) -> Fault {
