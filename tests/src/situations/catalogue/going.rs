@@ -17,6 +17,12 @@ pub(super) fn situations() -> Vec<Situation> {
         situation("healthy", Plain, "Two consumers keep up.", |s| {
             healthy(s).boxed_local()
         }),
+        situation(
+            "java",
+            Plain,
+            "A consumer of the Java client, which commits every five seconds.",
+            |s| java(s).boxed_local(),
+        ),
         situation("idle", Plain, "All is read, and nothing comes.", |s| {
             idle(s).boxed_local()
         }),

@@ -153,8 +153,8 @@ async fn aborted(scene: &mut Scene) -> Result<()> {
 }
 
 async fn poison_after_aborted(scene: &mut Scene, known: bool) -> Result<()> {
-    let topic = scene.topic_of("payments", 3, 3).await?;
-    scene.commit(&topic, 3, 3).await?;
+    let topic = scene.topic_of("payments", 3, 20).await?;
+    scene.commit(&topic, 3, 20).await?;
     let transaction = scene
         .place
         .client
