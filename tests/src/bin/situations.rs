@@ -122,6 +122,7 @@ async fn play(version: Version, chosen: &[Situation], at_once: usize) -> Result<
         guard: Guard::new(&kafka.bootstrap(), &bare::sdk(&aws.endpoint()))
             .await
             .map_err(|error| error.to_string())?,
+        cli: kafka.cli()?,
         program: std::env::current_exe()?,
     };
     let chosen: Vec<_> = chosen

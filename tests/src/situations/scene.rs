@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use offset_guard::domain::guard::verdict::Verdict;
 use offset_guard::domain::offset::{GroupId, TopicPartition};
 use offset_guard_local::client::{Client, Commit, Record, Transaction};
-use offset_guard_local::kafka::Version;
+use offset_guard_local::kafka::{Cli, ConsoleConsumer, ConsumerProcess, Version};
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 use tokio::process::{Child, Command};
@@ -37,6 +37,8 @@ pub struct Place {
     pub version: Version,
     /// The guard of its groups.
     pub guard: Guard,
+    /// Kafka's own tools, one of which is a consumer.
+    pub cli: Cli,
     /// The program whose `consumer` command is a consumer process.
     pub program: PathBuf,
 }
@@ -65,6 +67,7 @@ pub struct Scene {
     pub expected: Vec<Expected>,
     group: String,
     open: Vec<Transaction>,
+    java: Vec<ConsumerProcess>,
     /// Feeders, consumers, and what happens later.
     tasks: JoinSet<Result<()>>,
 }
@@ -96,6 +99,7 @@ impl Scene {
             expected: Vec::new(),
             group: format!("{}-{name}-{suffix}", policy.prefix()),
             open: Vec::new(),
+            java: Vec::new(),
             tasks: JoinSet::new(),
         }
     }
@@ -251,6 +255,20 @@ impl Scene {
             ended
         });
         started
+    }
+
+    /// Starts a consumer of the Java client, which commits by itself every five seconds what it has polled.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start_java(&mut self, topic: &str) -> Result<()> {
+        let mut consumer = ConsoleConsumer::new(&self.group, topic);
+        let property = ("isolation.level", "read_committed");
+        consumer
+            .properties
+            .insert(property.0.to_owned(), property.1.to_owned());
+        self.java.push(self.place.cli.console_consumer(&consumer)?);
+        Ok(())
     }
 
     /// Says what is expected of one partition.

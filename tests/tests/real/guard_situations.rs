@@ -34,6 +34,7 @@ async fn all_are_right(setting: Setting) -> Outcome {
         bootstrap: bootstrap.to_owned(),
         version: setting.kafka,
         guard: guard.map_err(|error| error.to_string())?,
+        cli: world.stack.cli()?,
         program: PathBuf::from(env!("CARGO_BIN_EXE_situations")),
     };
     let situations: Vec<_> = SITUATIONS

@@ -737,6 +737,14 @@ impl Front {
         let answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         answered.clone()
     }
+
+    /// Waits until so many were answered.
+    async fn until(&self, count: usize) -> Outcome {
+        until("Alertmanager to be answered", async || {
+            Ok((self.answered().len() >= count).then_some(()))
+        })
+        .await
+    }
 }
 
 /// Alertmanager reaches the API through this, since it looks up no name of `*.localhost`.
@@ -842,7 +850,8 @@ async fn fires_repeats_and_resolves(stage: &Stage) -> Outcome {
     let (group, since) = (stage.group(), Timestamp::now());
     alertmanager.post(&prometheus(&group, since, None)).await?;
     let event = until("the run", async || Ok(stage.lambda.taken(&group).pop())).await?;
-    assert_eq!(front.answered(), [202]);
+    front.until(1).await?;
+    assert_eq!(front.answered()[0], 202);
     stage.run(&event, true).await?;
     // It repeats every 5 s, and the end of the run covers 4.
     until("a repetition that is one", async || {
@@ -857,11 +866,7 @@ async fn fires_repeats_and_resolves(stage: &Stage) -> Outcome {
     alertmanager
         .post(&prometheus(&group, since, Some(Timestamp::now())))
         .await?;
-    let before = front.answered().len();
-    until("the resolved alert to be told", async || {
-        Ok((front.answered().len() > before).then_some(()))
-    })
-    .await?;
+    front.until(front.answered().len() + 1).await?;
     assert_eq!(stage.lambda.taken(&group).len(), 2);
     assert!(
         front
@@ -883,10 +888,7 @@ async fn two_replicas_are_one_run(stage: &Stage) -> Outcome {
     let (first, second) = tokio::join!(one.post(&alert), two.post(&alert));
     first?;
     second?;
-    until("both to be answered", async || {
-        Ok((front.answered().len() >= 2).then_some(()))
-    })
-    .await?;
+    front.until(2).await?;
     let mut answered = front.answered();
     answered.truncate(2);
     answered.sort_unstable();
@@ -907,10 +909,7 @@ async fn a_first_503_loses_nothing(stage: &Stage) -> Outcome {
         .post(&prometheus(&group, Timestamp::now(), None))
         .await?;
     until("the run", async || Ok(stage.lambda.taken(&group).pop())).await?;
-    until("its answer", async || {
-        Ok((front.answered().len() >= 2).then_some(()))
-    })
-    .await?;
+    front.until(2).await?;
     assert_eq!(front.answered()[..2], [503, 202]);
     assert_eq!(stage.lambda.taken(&group).len(), 1);
     alertmanager.stop().await?;
@@ -931,6 +930,7 @@ async fn a_failed_run_is_tried_again(stage: &Stage) -> Outcome {
         Ok((stage.lambda.taken(&group).len() == 2).then_some(()))
     })
     .await?;
+    front.until(2).await?;
     assert_eq!(front.answered()[..2], [202, 202]);
     alertmanager.stop().await?;
     Ok(())
@@ -949,16 +949,22 @@ async fn what_is_final_is_not_sent_again(stage: &Stage) -> Outcome {
         alertmanager
             .post(&prometheus(&group, Timestamp::now(), None))
             .await?;
-        until("the answer to be counted", async || {
+        let counted = async |name: &str| {
             let metrics = alertmanager.metrics().await?;
-            let failed = metrics.lines().any(|line| {
-                line.starts_with("alertmanager_notifications_failed_total{integration=\"webhook\"")
-                    && line.ends_with(" 1")
-            });
-            Ok(failed.then_some(()))
+            let name = format!("alertmanager_{name}{{integration=\"webhook\"");
+            let line = metrics.lines().find(|line| line.starts_with(&name));
+            let value = line.and_then(|line| line.rsplit(' ').next()?.parse::<u32>().ok());
+            Ok::<_, Box<dyn std::error::Error>>(value.unwrap_or_default())
+        };
+        until("the answer to be counted", async || {
+            let failed = counted("notifications_failed_total").await?;
+            Ok((failed > 0).then_some(()))
         })
         .await?;
-        assert_eq!(front.answered(), [status]);
+        // One request for each time that it was to be told.
+        let requests = counted("notification_requests_total").await?;
+        assert!((1..=counted("notifications_total").await?).contains(&requests));
+        assert!(front.answered().iter().all(|answered| *answered == status));
         assert_eq!(stage.lambda.taken(&group), Vec::<Value>::new());
         assert_eq!(stage.incident(&group).await?, None);
         alertmanager.stop().await?;

@@ -91,7 +91,7 @@ impl<R: ReadGroups> Looks<'_, R> {
         if seen.group != *self.group {
             return Err(Fault::another_group().to_string());
         }
-        if seen.looks_absent() {
+        if seen.looks_absent() && !lost_its_topics(samples, &seen) {
             return Err(format!(
                 "there is no consumer group {}: check the name, or its offsets expired",
                 self.group.0
@@ -152,4 +152,19 @@ impl<R: ReadGroups> Looks<'_, R> {
             .map(|(partition, _)| partition.clone())
             .collect()
     }
+}
+
+/// Whether a topic of the group is gone or another one since the last look: then its commits went with it, and with the
+/// last of them the group.
+fn lost_its_topics(samples: &[Sample], seen: &GroupObservation) -> bool {
+    let Some(last) = samples.last() else {
+        return false;
+    };
+    last.topics
+        .keys()
+        .any(|topic| match seen.topics.get(topic) {
+            Some(Ok(now)) => last.topic_id(topic).is_some() && last.topic_id(topic) != now.id,
+            Some(Err(fault)) => *fault == Fault::TopicGone,
+            None => false,
+        })
 }

@@ -17,6 +17,12 @@ pub(super) fn situations() -> Vec<Situation> {
         situation("healthy", Plain, "Two consumers keep up.", |s| {
             healthy(s).boxed_local()
         }),
+        situation(
+            "java",
+            Plain,
+            "A consumer of the Java client, which commits every five seconds.",
+            |s| java(s).boxed_local(),
+        ),
         situation("idle", Plain, "All is read, and nothing comes.", |s| {
             idle(s).boxed_local()
         }),
@@ -54,6 +60,17 @@ async fn healthy(scene: &mut Scene) -> Result<()> {
         scene.start(&scene.consumer(name, &[&topic]));
     }
     for partition in 0..4 {
+        scene.expect(&topic, partition, FINE);
+    }
+    Ok(())
+}
+
+async fn java(scene: &mut Scene) -> Result<()> {
+    let topic = scene.topic_of("orders", 2, 3).await?;
+    scene.commit(&topic, 2, 3).await?;
+    scene.feed(&topic, 0..2, Duration::from_millis(300));
+    scene.start_java(&topic)?;
+    for partition in 0..2 {
         scene.expect(&topic, partition, FINE);
     }
     Ok(())

@@ -159,8 +159,8 @@ async fn one_of_six(
     consumers: usize,
     like: &(dyn Fn(Consumer) -> Consumer + Sync),
 ) -> Result<()> {
-    let topic = scene.topic_of("orders", 6, 3).await?;
-    scene.commit(&topic, 6, 3).await?;
+    let topic = scene.topic_of("orders", 6, 20).await?;
+    scene.commit(&topic, 6, 20).await?;
     let bad = scene.bad(&topic, 3).await?;
     scene.feed(&topic, 0..6, FED);
     for name in ["a", "b", "c"].iter().take(consumers) {
@@ -176,8 +176,8 @@ async fn one_of_six(
 
 /// One consumer of six partitions: which of the others it gets to before the bad record is the client's affair.
 async fn starving(scene: &mut Scene, json: bool) -> Result<()> {
-    let topic = scene.topic_of("orders", 6, 3).await?;
-    scene.commit(&topic, 6, 3).await?;
+    let topic = scene.topic_of("orders", 6, 20).await?;
+    scene.commit(&topic, 6, 20).await?;
     let bad = scene.bad(&topic, 3).await?;
     scene.feed(&topic, 0..6, FED);
     let consumer = leaves(&scene.consumer("a", &[&topic]));
@@ -207,7 +207,7 @@ async fn alone_unknown(scene: &mut Scene) -> Result<()> {
 }
 
 async fn crash_loop_alone(scene: &mut Scene) -> Result<(String, i64)> {
-    let topic = scene.topic_of("orders", 1, 3).await?;
+    let topic = scene.topic_of("orders", 1, 20).await?;
     let bad = scene.bad(&topic, 0).await?;
     scene.feed(&topic, 0..1, FED);
     let consumer = leaves(&scene.consumer("a", &[&topic]));
@@ -216,7 +216,7 @@ async fn crash_loop_alone(scene: &mut Scene) -> Result<(String, i64)> {
 }
 
 async fn retried(scene: &mut Scene, json: bool) -> Result<()> {
-    let topic = scene.topic_of("orders", 3, 3).await?;
+    let topic = scene.topic_of("orders", 3, 20).await?;
     let bad = scene.bad(&topic, 1).await?;
     scene.feed(&topic, 0..3, FED);
     let consumer = scene.consumer("a", &[&topic]);
@@ -234,8 +234,8 @@ async fn retried(scene: &mut Scene, json: bool) -> Result<()> {
 
 /// Ranges are given out in the order of names, so the first consumer has the partitions 0 and 1.
 async fn hangs(scene: &mut Scene, json: bool) -> Result<()> {
-    let topic = scene.topic_of("orders", 6, 3).await?;
-    scene.commit(&topic, 6, 3).await?;
+    let topic = scene.topic_of("orders", 6, 20).await?;
+    scene.commit(&topic, 6, 20).await?;
     for name in ["a", "b", "c"] {
         let consumer = scene.consumer(name, &[&topic]);
         scene.start(&consumer.fails(AtUndecodable, Then::Hangs));
@@ -257,8 +257,8 @@ async fn hangs(scene: &mut Scene, json: bool) -> Result<()> {
 
 /// The first of them has all partitions when it comes to the bad record, and never lets the others in.
 async fn hangs_first(scene: &mut Scene) -> Result<()> {
-    let topic = scene.topic_of("orders", 3, 3).await?;
-    scene.commit(&topic, 3, 3).await?;
+    let topic = scene.topic_of("orders", 3, 20).await?;
+    scene.commit(&topic, 3, 20).await?;
     scene.bad(&topic, 1).await?;
     let consumer = scene.consumer("a", &[&topic]);
     scene.start(&consumer.fails(AtUndecodable, Then::Hangs));
@@ -272,8 +272,8 @@ async fn hangs_first(scene: &mut Scene) -> Result<()> {
 }
 
 async fn tail(scene: &mut Scene) -> Result<()> {
-    let topic = scene.topic_of("orders", 3, 3).await?;
-    scene.commit(&topic, 3, 3).await?;
+    let topic = scene.topic_of("orders", 3, 20).await?;
+    scene.commit(&topic, 3, 20).await?;
     let bad = scene.bad(&topic, 1).await?;
     scene.good(&topic, 1, 1).await?;
     scene.feed(&topic, [0, 2], Duration::from_secs(2));
@@ -289,8 +289,8 @@ async fn tail(scene: &mut Scene) -> Result<()> {
 }
 
 async fn quiet_tail(scene: &mut Scene) -> Result<()> {
-    let topic = scene.topic_of("orders", 3, 3).await?;
-    scene.commit(&topic, 3, 3).await?;
+    let topic = scene.topic_of("orders", 3, 20).await?;
+    scene.commit(&topic, 3, 20).await?;
     let bad = scene.bad(&topic, 1).await?;
     scene.good(&topic, 1, 1).await?;
     let consumer = leaves(&scene.consumer("a", &[&topic]));
@@ -303,8 +303,8 @@ async fn quiet_tail(scene: &mut Scene) -> Result<()> {
 }
 
 async fn in_batch(scene: &mut Scene) -> Result<()> {
-    let topic = scene.topic_of("orders", 1, 3).await?;
-    scene.commit(&topic, 1, 3).await?;
+    let topic = scene.topic_of("orders", 1, 20).await?;
+    scene.commit(&topic, 1, 20).await?;
     scene.good(&topic, 0, 2).await?;
     scene.bad(&topic, 0).await?;
     scene.feed(&topic, 0..1, FED);
@@ -315,7 +315,7 @@ async fn in_batch(scene: &mut Scene) -> Result<()> {
 }
 
 async fn twenty(scene: &mut Scene) -> Result<()> {
-    let topic = scene.topic_of("orders", 3, 3).await?;
+    let topic = scene.topic_of("orders", 3, 20).await?;
     let first = scene.bad(&topic, 2).await?;
     for _ in 1..20 {
         scene.bad(&topic, 2).await?;
@@ -330,8 +330,8 @@ async fn twenty(scene: &mut Scene) -> Result<()> {
 
 /// Bad records in the first of each consumer's two partitions.
 async fn two(scene: &mut Scene, fixed: bool, json: bool) -> Result<()> {
-    let topic = scene.topic_of("orders", 4, 3).await?;
-    scene.commit(&topic, 4, 3).await?;
+    let topic = scene.topic_of("orders", 4, 20).await?;
+    scene.commit(&topic, 4, 20).await?;
     let bad = [scene.bad(&topic, 0).await?, scene.bad(&topic, 2).await?];
     scene.feed(&topic, 0..4, FED);
     for name in ["a", "b"] {

@@ -25,6 +25,12 @@ pub(super) fn situations() -> Vec<Situation> {
             |s| open(s).boxed_local(),
         ),
         situation(
+            "open-transaction-java",
+            Committed,
+            "The same, with a consumer of the Java client.",
+            |s| open_java(s).boxed_local(),
+        ),
+        situation(
             "open-transaction-committed",
             Committed,
             "The same, and the group is known to read committed records only.",
@@ -90,6 +96,21 @@ async fn open(scene: &mut Scene) -> Result<()> {
     Ok(())
 }
 
+async fn open_java(scene: &mut Scene) -> Result<()> {
+    let topic = scene.topic_of("payments", 1, 3).await?;
+    scene.commit(&topic, 1, 0).await?;
+    let transaction = scene
+        .place
+        .client
+        .begin_transaction(&topic, &records())
+        .await?;
+    scene.hold(transaction);
+    scene.feed(&topic, 0..1, FED);
+    scene.start_java(&topic)?;
+    scene.expect(&topic, 0, &[BlockedByTransaction]);
+    Ok(())
+}
+
 async fn read_uncommitted(scene: &mut Scene) -> Result<()> {
     let topic = scene.topic_of("payments", 1, 3).await?;
     let transaction = scene
@@ -132,8 +153,8 @@ async fn aborted(scene: &mut Scene) -> Result<()> {
 }
 
 async fn poison_after_aborted(scene: &mut Scene, known: bool) -> Result<()> {
-    let topic = scene.topic_of("payments", 3, 3).await?;
-    scene.commit(&topic, 3, 3).await?;
+    let topic = scene.topic_of("payments", 3, 20).await?;
+    scene.commit(&topic, 3, 20).await?;
     let transaction = scene
         .place
         .client

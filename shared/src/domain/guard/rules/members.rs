@@ -151,9 +151,11 @@ impl Members {
         self.rebalancing * 2 > self.looks && self.looks >= RECENT_RUNS
     }
 
-    /// Whether all went and new ones came, again and again: processes that end, not members that rebalance.
+    /// Whether new ones came, again and again, for all that went or for sessions that outlive their processes: processes
+    /// that end, not members that rebalance. While such a session lasts, the group does not come to rest either.
     fn turns_over(&self) -> bool {
-        !self.survivor && self.comings.restarts() >= 2 && self.comings.end()
+        let ends = !self.survivor && self.comings.end();
+        self.comings.restarts() >= 2 && (ends || self.comings.doubles)
     }
 
     /// Rule 15: nobody is there, and it does not look as if somebody were about to come back.

@@ -1,8 +1,8 @@
 //! The rule table: from samples and probes to a verdict for every partition.
 //!
-//! Rules 1 to 13 ([`offsets`], and [`standing`] for the last of them) look at one partition's offsets and explain most of
+//! Rules 1 to 13 (`offsets`, and `standing` for the last of them) look at one partition's offsets and explain most of
 //! what looks like a stall. Only what none of them explains is stalled, and only then members, owners and the other
-//! partitions are asked ([`stall`]). The first rule that matches decides, and the last one always does.
+//! partitions are asked (`stall`). The first rule that matches decides, and the last one always does.
 
 mod case;
 mod members;

@@ -6,7 +6,7 @@ use super::super::probe::{First, Probe};
 use super::super::sample::{PartitionSample, Sample};
 use super::super::verdict::{Confidence, Evidence, Finding, Status, Verdict};
 use super::case::{Case, isolation_matters};
-use super::members::Members;
+use super::members::{Members, comings};
 use super::standing::Standing;
 use super::{NAMED, RECENT_RUNS, count, runs};
 use crate::domain::group::GroupState;
@@ -23,6 +23,8 @@ pub(super) struct Picture<'a> {
     moving: BTreeSet<&'a str>,
     /// The first look of the latest runs.
     recent: usize,
+    /// The last look of the run before this one.
+    previous: usize,
 }
 
 impl<'a> Picture<'a> {
@@ -44,6 +46,7 @@ impl<'a> Picture<'a> {
             moving: moves.since(recent).filter_map(owner_of).collect(),
             moves,
             recent,
+            previous: (case.samples.len() - case.this_run().count()).saturating_sub(1),
         }
     }
 }
@@ -117,6 +120,8 @@ struct Facts {
     alone: bool,
     owner_stuck: bool,
     unassigned: bool,
+    /// It stands alone, member after member took it since, and one did lately: more slowly than the latest runs show.
+    taken_again: bool,
     two_samples: bool,
 }
 
@@ -132,6 +137,9 @@ pub(super) fn stall(case: &Case<'_>, here: &Standing<'_>, picture: &Picture<'_>)
         alone: picture.standing.len() == 1,
         owner_stuck: owner_stuck(here, picture),
         unassigned: unassigned(case, here),
+        taken_again: picture.standing.len() == 1
+            && picture.members.comings.replaced > 0
+            && comings(here.looks).restarts() >= 2,
         two_samples: two_samples(case, here),
     };
     let (verdict, confidence) = decide(&facts, &picture.members);
@@ -161,7 +169,7 @@ fn decide(facts: &Facts, members: &Members) -> (Verdict, Confidence) {
         (Verdict::NoMembers, Confidence::High)
     } else if members.rebalance_loop() {
         (Verdict::RebalanceLoop, Confidence::Medium)
-    } else if members.crash_loop() {
+    } else if members.crash_loop() || facts.taken_again {
         (Verdict::CrashLoop, Confidence::Medium)
     } else if facts.unassigned {
         (Verdict::Unassigned, Confidence::High)
@@ -228,10 +236,15 @@ fn inferred(case: &Case<'_>, here: &Standing<'_>, picture: &Picture<'_>) -> bool
     // What asks all partitions comes last: it is asked of few.
     if nobodys
         || unread
-        || picture.members.rebalance_loop()
         || picture.moves.count(here.from) == 0
         || !here.tried_again(case, &handovers)
-        || !(here.is_singled_out(picture.standing) || is_odd_one_out(case, here, picture))
+    {
+        return false;
+    }
+    // A record that is unlike those before it is no matter of rebalances, hosts or neighbours.
+    let odd = is_odd_one_out(case, here, picture);
+    let lately: BTreeSet<_> = picture.moves.since(picture.previous).collect();
+    if !odd && (picture.members.rebalance_loop() || !here.is_singled_out(picture.standing, &lately))
     {
         return false;
     }
@@ -239,7 +252,7 @@ fn inferred(case: &Case<'_>, here: &Standing<'_>, picture: &Picture<'_>) -> bool
     let topic = &here.partition.topic;
     // An assignment covers whole topics: somebody had it if somebody moved another one of its topic.
     let somebodys = !here.owners.is_empty() || moved.iter().any(|other| other.topic == *topic);
-    !moved.is_empty() && somebodys && here.is_not_its_host(&moved)
+    !moved.is_empty() && somebodys && (odd || here.is_not_its_host(&moved))
 }
 
 /// Whether the record here is of another kind than those before it, and no other stalled partition's is: whoever dies of a

@@ -172,11 +172,15 @@ impl<'a> Standing<'a> {
     }
 
     /// Whether nothing else stands that may be why this stands too: of another partition it is known that another member
-    /// had it all the time.
-    pub(super) fn is_singled_out(&self, standing: &[Self]) -> bool {
+    /// had it all the time. What moved `lately` does not stand.
+    pub(super) fn is_singled_out(
+        &self,
+        standing: &[Self],
+        lately: &BTreeSet<&TopicPartition>,
+    ) -> bool {
         standing
             .iter()
-            .filter(|other| other.partition != self.partition)
+            .filter(|other| other.partition != self.partition && !lately.contains(other.partition))
             .all(|other| {
                 !self.owners.is_empty()
                     && !other.owners.is_empty()
