@@ -25,6 +25,26 @@ use crate::store::Store;
 /// How many findings a run keeps and tells; the counts are of all.
 const KEPT: usize = 200;
 
+/// What became of one run.
+pub(super) struct Looked {
+    pub(super) run: GuardRun,
+    /// Of all partitions, the healthy ones too.
+    pub(super) findings: Vec<Finding>,
+    /// Whether no other run was faster: that one keeps, proposes and tells.
+    pub(super) first: bool,
+}
+
+/// Of a group that could not be read, which nothing was kept of.
+impl From<GuardRun> for Looked {
+    fn from(run: GuardRun) -> Self {
+        Self {
+            run,
+            findings: Vec::new(),
+            first: true,
+        }
+    }
+}
+
 /// One group that is looked at.
 pub(super) struct Watched<'a> {
     pub(super) store: &'a Store,
@@ -74,7 +94,7 @@ impl Watched<'_> {
         cluster_id: &ClusterId,
         asked: Option<&Asked<'_>>,
         ends: Ends<'_>,
-    ) -> Result<(GuardRun, Vec<Finding>), Error> {
+    ) -> Result<Looked, Error> {
         if let Some(pinned) = &self.resolved.cluster.cluster_id
             && pinned != cluster_id
         {
@@ -82,7 +102,7 @@ impl Watched<'_> {
                 "the brokers belong to cluster {}, configured is {}",
                 cluster_id.0, pinned.0
             );
-            return Ok((self.unknown(Some(cluster_id), why), Vec::new()));
+            return Ok(self.unknown(Some(cluster_id), why).into());
         }
         let ring = self
             .store
@@ -100,7 +120,7 @@ impl Watched<'_> {
         if let Err(why) = looks.take(&mut samples).await {
             let mut run = self.unknown(Some(cluster_id), why);
             run.second_source = sources.only_opinion(Some(cluster_id), self.group).await;
-            return Ok((run, Vec::new()));
+            return Ok(run.into());
         }
         let (assessment, probes) = self.judge(&samples, &sources.records, asked).await;
         let now = Timestamp::now();
@@ -127,7 +147,11 @@ impl Watched<'_> {
         if !first {
             // Two runs at once would keep and propose everything twice: the other one does it.
             tracing::info!(group = self.group.0, "another run was faster");
-            return Ok((run, assessment.findings));
+            return Ok(Looked {
+                run,
+                findings: assessment.findings,
+                first,
+            });
         }
         let proposing = Proposing {
             watched: self,
@@ -140,7 +164,11 @@ impl Watched<'_> {
             ends,
         };
         proposing.run(&mut run).await?;
-        Ok((run, assessment.findings))
+        Ok(Looked {
+            run,
+            findings: assessment.findings,
+            first,
+        })
     }
 
     /// Writes the run's metrics. How old the newest checkpoint is belongs to them: who takes none would not say so.

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use url::Url;
 
-use self::group::Watched;
+use self::group::{Looked, Watched};
 use super::checkpoint::all_groups;
 use crate::config::Config;
 use crate::domain::guard::proposal::Ask;
@@ -300,20 +300,24 @@ where
                     let mut run = watched.unknown(None, chain(error));
                     let pinned = resolved.cluster.cluster_id.as_ref();
                     run.second_source = sources.only_opinion(pinned, &group).await;
-                    Ok((run, Vec::new()))
+                    Ok(run.into())
                 }
-                (Err(error), _) => Ok((watched.unknown(None, chain(error)), Vec::new())),
+                (Err(error), _) => Ok(watched.unknown(None, chain(error)).into()),
             };
             let told = match ran {
-                Ok((run, findings)) => {
-                    watched.measure(&run, &findings).await;
-                    let told = tell::tell(store, ends, &run).await;
-                    told.map(|()| (run, findings))
+                Ok(looked) => {
+                    watched.measure(&looked.run, &looked.findings).await;
+                    match looked.first {
+                        true => tell::tell(store, ends, &looked.run).await.map(|()| looked),
+                        false => Ok(looked),
+                    }
                 }
                 Err(error) => Err(error),
             };
             match told {
-                Ok((run, mut findings)) => {
+                Ok(Looked {
+                    run, mut findings, ..
+                }) => {
                     findings.truncate(if event.group.is_some() { ANSWERED } else { 0 });
                     Ran {
                         result: GuardResult {
