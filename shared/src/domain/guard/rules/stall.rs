@@ -167,7 +167,7 @@ fn decide(facts: &Facts, members: &Members) -> (Verdict, Confidence) {
         (Verdict::PoisonLikely, Confidence::Medium)
     } else if members.absent() {
         (Verdict::NoMembers, Confidence::High)
-    } else if members.rebalance_loop() {
+    } else if members.rebalance_loop() && !(facts.nothing_moves && members.are_short_lived()) {
         (Verdict::RebalanceLoop, Confidence::Medium)
     } else if members.crash_loop() || facts.taken_again {
         (Verdict::CrashLoop, Confidence::Medium)
