@@ -20,6 +20,8 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 const POLL: Duration = Duration::from_millis(100);
 /// How long is waited before a record is tried again.
 const RETRY: Duration = Duration::from_millis(300);
+/// How long one tries a record before it gives up and ends.
+const GIVES_UP: Duration = Duration::from_millis(500);
 /// The exit code of one that failed.
 const FAILED: u8 = 3;
 
@@ -241,8 +243,14 @@ impl Worker<'_> {
 
     fn fail(&self, message: &BorrowedMessage<'_>) -> Fate {
         match self.args.then {
-            Then::Leaves => Fate::Ends,
-            Then::Dies => exit(FAILED.into()),
+            Then::Leaves => {
+                self.work(GIVES_UP);
+                Fate::Ends
+            }
+            Then::Dies => {
+                self.work(GIVES_UP);
+                exit(FAILED.into())
+            }
             Then::Retries => {
                 let offset = Offset::Offset(message.offset());
                 // One that was revoked meanwhile is somebody else's to try.

@@ -113,7 +113,7 @@ async fn rebalances(scene: &mut Scene) -> Result<()> {
         .lives(Duration::from_millis(500));
     scene.start(&comes_and_goes.restarts(Duration::from_millis(500)));
     for partition in 0..2 {
-        scene.expect(&topic, partition, &[RebalanceLoop]);
+        scene.expect(&topic, partition, &[RebalanceLoop, CrashLoop]);
     }
     Ok(())
 }
@@ -137,7 +137,7 @@ async fn crash_at_start(scene: &mut Scene, consumers: usize, restart: Duration) 
         scene.start(&consumer.fails(AtAll, Then::Leaves).restarts(restart));
     }
     for partition in 0..3 {
-        scene.expect(&topic, partition, &[CrashLoop]);
+        scene.expect(&topic, partition, &[CrashLoop, RebalanceLoop]);
     }
     Ok(())
 }

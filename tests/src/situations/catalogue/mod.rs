@@ -1,6 +1,6 @@
 //! The situations.
 
-use offset_guard::domain::guard::verdict::Verdict::{self, CaughtUp, Moving, Waiting};
+use offset_guard::domain::guard::verdict::Verdict::{self, CaughtUp, CrashLoop, Moving, Waiting};
 
 use super::policy::Policy;
 use super::{Lay, Situation};
@@ -13,6 +13,10 @@ mod transactions;
 
 /// What is said of a partition with which nothing is the matter.
 const FINE: &[Verdict] = &[CaughtUp, Moving, Waiting];
+
+/// What is said of a partition beside a bad record: its consumer ends again and again before it gets to it, or gets to it
+/// now and then.
+const BESIDE: &[Verdict] = &[CaughtUp, Moving, Waiting, CrashLoop];
 
 /// All situations, in the order of the table.
 #[must_use]

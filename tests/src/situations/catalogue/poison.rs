@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use offset_guard::domain::guard::verdict::Verdict::{
-    CaughtUp, CrashLoop, Moving, OwnerStuck, PoisonLikely, PoisonSuspected, RebalanceLoop, Waiting,
+    CrashLoop, OwnerStuck, PoisonLikely, PoisonSuspected, RebalanceLoop,
 };
 
 use super::super::consumer::{Fails::AtUndecodable, Then};
 use super::super::policy::Policy::{Json, Plain};
 use super::super::scene::{Consumer, Scene};
 use super::super::{Result, Situation};
-use super::{FINE, situation};
+use super::{BESIDE, FINE, situation};
 
 const FED: Duration = Duration::from_millis(300);
 /// By when all consumers have joined.
@@ -168,7 +168,7 @@ async fn one_of_six(
         scene.start(&consumer);
     }
     for partition in [0, 1, 2, 4, 5] {
-        scene.expect(&topic, partition, FINE);
+        scene.expect(&topic, partition, BESIDE);
     }
     scene.expect(&topic, 3, &[PoisonLikely]).skip(bad, bad);
     Ok(())
@@ -183,7 +183,7 @@ async fn starving(scene: &mut Scene, json: bool) -> Result<()> {
     let consumer = leaves(&scene.consumer("a", &[&topic]));
     scene.start(&consumer);
     for partition in [0, 1, 2, 4, 5] {
-        scene.expect(&topic, partition, &[CaughtUp, Moving, Waiting, CrashLoop]);
+        scene.expect(&topic, partition, BESIDE);
     }
     let last: &[_] = if json {
         &[PoisonLikely]
@@ -282,7 +282,7 @@ async fn tail(scene: &mut Scene) -> Result<()> {
         scene.start(&consumer);
     }
     for partition in [0, 2] {
-        scene.expect(&topic, partition, FINE);
+        scene.expect(&topic, partition, BESIDE);
     }
     scene.expect(&topic, 1, &[PoisonLikely]).skip(bad, bad);
     Ok(())
@@ -341,7 +341,8 @@ async fn two(scene: &mut Scene, fixed: bool, json: bool) -> Result<()> {
         }
         scene.start(&consumer);
     }
-    let last: &[_] = if fixed || json {
+    // Two at once may be one cause, so it takes a validator, or the luck of two owners that never share a partition.
+    let last: &[_] = if json {
         &[PoisonLikely]
     } else {
         &[PoisonLikely, CrashLoop]

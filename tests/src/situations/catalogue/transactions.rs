@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use offset_guard::domain::guard::verdict::Verdict::{
-    BlockedByTransaction, MarkersOnly, PoisonLikely,
+    BlockedByTransaction, CrashLoop, MarkersOnly, PoisonLikely,
 };
 use offset_guard_local::client::Record;
 
@@ -12,7 +12,7 @@ use super::super::consumer::{Fails::AtUndecodable, Then};
 use super::super::policy::Policy::{Committed, Plain, Uncommitted};
 use super::super::scene::Scene;
 use super::super::{Result, Situation};
-use super::{FINE, situation};
+use super::{BESIDE, FINE, situation};
 
 const FED: Duration = Duration::from_millis(300);
 
@@ -168,12 +168,13 @@ async fn poison_after_aborted(scene: &mut Scene, known: bool) -> Result<()> {
         let consumer = consumer.fails(AtUndecodable, Then::Leaves);
         scene.start(&consumer.restarts(Duration::from_millis(1500)));
     }
-    let expected = scene.expect(&topic, 0, &[PoisonLikely]);
     if known {
-        expected.skip(bad, bad);
+        scene.expect(&topic, 0, &[PoisonLikely]).skip(bad, bad);
+    } else {
+        scene.expect(&topic, 0, &[PoisonLikely, CrashLoop]);
     }
     for partition in 1..3 {
-        scene.expect(&topic, partition, FINE);
+        scene.expect(&topic, partition, BESIDE);
     }
     Ok(())
 }

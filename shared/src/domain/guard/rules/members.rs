@@ -158,6 +158,11 @@ impl Members {
         self.comings.restarts() >= 2 && (ends || self.comings.doubles)
     }
 
+    /// Whether none of them lasts from one run to the next, and new ones are met within a run.
+    pub(super) fn are_short_lived(&self) -> bool {
+        !self.survivor && self.comings.restarts() >= 2 && self.comings.end_or_are_short_lived()
+    }
+
     /// Rule 15: nobody is there, and it does not look as if somebody were about to come back.
     pub(super) fn absent(&self) -> bool {
         self.empty_now && (self.empty == self.looks || self.returns == 0)

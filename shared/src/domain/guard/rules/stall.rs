@@ -120,7 +120,7 @@ struct Facts {
     alone: bool,
     owner_stuck: bool,
     unassigned: bool,
-    /// It stands alone, member after member took it since, and one did lately: more slowly than the latest runs show.
+    /// Member after member came since it stands, and one did lately.
     taken_again: bool,
     two_samples: bool,
 }
@@ -137,9 +137,7 @@ pub(super) fn stall(case: &Case<'_>, here: &Standing<'_>, picture: &Picture<'_>)
         alone: picture.standing.len() == 1,
         owner_stuck: owner_stuck(here, picture),
         unassigned: unassigned(case, here),
-        taken_again: picture.standing.len() == 1
-            && picture.members.comings.replaced > 0
-            && comings(here.looks).restarts() >= 2,
+        taken_again: taken_again(here, picture),
         two_samples: two_samples(case, here),
     };
     let (verdict, confidence) = decide(&facts, &picture.members);
@@ -167,7 +165,7 @@ fn decide(facts: &Facts, members: &Members) -> (Verdict, Confidence) {
         (Verdict::PoisonLikely, Confidence::Medium)
     } else if members.absent() {
         (Verdict::NoMembers, Confidence::High)
-    } else if members.rebalance_loop() {
+    } else if members.rebalance_loop() && !(facts.nothing_moves && members.are_short_lived()) {
         (Verdict::RebalanceLoop, Confidence::Medium)
     } else if members.crash_loop() || facts.taken_again {
         (Verdict::CrashLoop, Confidence::Medium)
@@ -296,6 +294,16 @@ fn went_on<'a>(
     };
     let read = picture.moves.since(here.from).filter(drained);
     picture.moves.since(again).chain(read).collect()
+}
+
+/// Whether member after member came since it stands, more slowly than the latest runs show: to this partition alone, or,
+/// often enough to be no deployment, because those before them ended.
+fn taken_again(here: &Standing<'_>, picture: &Picture<'_>) -> bool {
+    let since = comings(here.looks);
+    let alone = picture.standing.len() == 1;
+    picture.members.comings.replaced > 0
+        && since.restarts() >= if alone { 2 } else { 3 }
+        && (alone || since.end_or_are_short_lived())
 }
 
 /// Whether the owner has two or more that stand while those of other owners move.
