@@ -4,7 +4,7 @@
 //! - [`app`]: the use cases. Each reads, lets the domain decide, and does what it decided.
 //! - [`ports`]: what the use cases need of Kafka; [`kafka`] is the adapter.
 //! - [`store`], [`executions`], [`secrets`], [`slack`]: adapters to AWS and to Slack.
-//! - [`page`]: the approval page; [`metrics`]: what CloudWatch reads in the log.
+//! - [`page`]: the approval page; [`oidc`]: how people sign in to it; [`metrics`]: what CloudWatch reads in the log.
 //! - [`wire`]: what crosses the border; [`config`], [`connect`] and [`mod@env`]: what a process is given.
 //! - [`error`]: the world failed.
 
@@ -17,6 +17,7 @@ pub mod error;
 pub mod executions;
 pub mod kafka;
 pub mod metrics;
+pub mod oidc;
 pub mod page;
 pub mod ports;
 pub mod secrets;

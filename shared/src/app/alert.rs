@@ -5,6 +5,7 @@ use jiff::Timestamp;
 
 use crate::domain::audit::{Audit, AuditStatus};
 use crate::domain::guard::run::{GUARD, GuardRun};
+use crate::domain::identity::Requester;
 use crate::error::{Error, chain};
 use crate::slack::guard::guard_alert;
 use crate::slack::{Slack, SlackError};
@@ -65,8 +66,10 @@ fn audit(run: GuardRun, execution: &str, told: Result<(), SlackError>, at: Times
         code: format!("GUARD_{}", run.status),
         message,
         requested_by: GUARD.to_owned(),
+        requester: Requester::Guard,
         reason: String::new(),
         decided_by: None,
+        decider: None,
         decided_at: None,
         digest: None,
         refusals: run.withheld,

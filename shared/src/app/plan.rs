@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::{observe_stable, plan_id};
 use crate::config::{Config, ResolvedGroup};
 use crate::domain::checkpoint::{Checkpoint, CheckpointHeader};
+use crate::domain::identity::Requester;
 use crate::domain::offset::{ClusterId, CommittedOffset, Fault, TopicPartition};
 use crate::domain::plan::{
     Disowns, Plan, PlanId, PlanRecord, PlanResult, Source, check_plan, partitions,
@@ -325,6 +326,10 @@ async fn take_over(
                 why: "the plan is a dry run, which keeps nothing; ask again without dry_run"
                     .to_owned(),
             }
+        }
+        // Whoever asked for it only wanted to read it, and who wants it done now is not known.
+        Some(PlanResult::Ready(plan)) if plan.four_eyes && plan.requester != Requester::Guard => {
+            Refusal::RequesterUnverified
         }
         Some(PlanResult::Ready(plan)) => {
             match open(store, execution, plan, plan.apply_within_seconds, now).await? {

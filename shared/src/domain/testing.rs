@@ -14,6 +14,7 @@ use super::group::{
     TopicDescription,
 };
 use super::guard::quarantine::Reread;
+use super::identity::Requester;
 use super::offset::{
     ClusterId, CommittedOffset, Fault, GroupId, TopicId, TopicPartition, Watermarks,
 };
@@ -197,6 +198,7 @@ pub(super) struct Scene {
     pub(super) selection: Selection,
     pub(super) policy: GroupPolicy,
     pub(super) pinned: Option<ClusterId>,
+    pub(super) requester: Requester,
 }
 
 impl Scene {
@@ -218,6 +220,7 @@ impl Scene {
             selection: Selection::All,
             policy: GroupPolicy::default(),
             pinned: None,
+            requester: Requester::Unverified,
         }
     }
 
@@ -245,6 +248,7 @@ impl Scene {
             dry_run: false,
             reason: "the 08:10 release dropped records".to_owned(),
             requested_by: "ana".to_owned(),
+            requester: self.requester.clone(),
         };
         plan(&Planning {
             id: PlanId("plan-1".to_owned()),
@@ -327,6 +331,7 @@ pub(super) fn approval(plan: &Plan) -> Approval {
         approve_by: plan.approve_by,
         status: ApprovalStatus::Approved,
         decided_by: Some("bo".to_owned()),
+        decider: None,
         decided_at: Some(at("09:40:00")),
         reason: None,
         delivered_at: None,

@@ -56,6 +56,7 @@ fn look<'a>(link: &'a LinkId, key: &'a FormKey, now: Timestamp) -> Look<'a> {
     Look {
         link,
         key,
+        person: None,
         number: 1,
         follow: true,
         now,
@@ -178,6 +179,7 @@ pub(crate) fn approval(plan: &Plan) -> Approval {
         approve_by: plan.approve_by,
         status: ApprovalStatus::Pending,
         decided_by: None,
+        decider: None,
         decided_at: None,
         reason: None,
         delivered_at: None,

@@ -33,6 +33,7 @@ async fn cut_off() -> PageDeps {
         ),
         executions: Executions::new(aws_sdk_sfn::Client::from_conf(machine)),
         form_key: key(),
+        sign_in: None,
         public_url: public_url(),
         now,
     }
