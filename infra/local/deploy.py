@@ -154,11 +154,10 @@ def failures(cfn, name, known):
     ]
 
 
-def deploy(cfn, name, template, params, timeout):
-    body = json.dumps(template)
+def deploy(cfn, name, template_url, params, timeout):
     request = dict(
         StackName=name,
-        TemplateBody=body,
+        TemplateURL=template_url,
         Parameters=params,
         Capabilities=["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
     )
@@ -238,10 +237,13 @@ def run(args):
     except (s3.exceptions.BucketAlreadyOwnedByYou, s3.exceptions.BucketAlreadyExists):
         pass
     started = time.monotonic()
-    Packager(s3, bucket, args.template.resolve().parent, args.binaries).package(template)
+    packager = Packager(s3, bucket, args.template.resolve().parent, args.binaries)
+    packager.package(template)
+    # In the bucket too: as a part of the request it may have 51,200 bytes.
+    template_url = packager.upload(json.dumps(template).encode(), ".json").replace("s3://", "https://s3.amazonaws.com/")
     packaged = time.monotonic()
     print(f"packaged {args.template} in {packaged - started:.1f} s", file=sys.stderr)
-    stack = deploy(client("cloudformation"), args.stack, template, params, args.timeout)
+    stack = deploy(client("cloudformation"), args.stack, template_url, params, args.timeout)
     print(f"{args.stack}: {stack['StackStatus']} in {time.monotonic() - packaged:.1f} s", file=sys.stderr)
     return {o["OutputKey"]: o["OutputValue"] for o in stack.get("Outputs", [])}
 

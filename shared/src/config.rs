@@ -7,6 +7,7 @@
 
 mod guard;
 mod section;
+mod senders;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -22,6 +23,7 @@ use wildmatch::WildMatch;
 
 pub use self::section::ConfigError;
 use self::section::{Report, Section, instead, text};
+pub use self::senders::{AlertRules, Allowed, Sender, SenderKind};
 use crate::domain::offset::{ClusterId, GroupId};
 use crate::domain::policy::GroupPolicy;
 
@@ -141,6 +143,7 @@ struct GroupEntry {
 pub struct Config {
     clusters: BTreeMap<String, ClusterConfig>,
     groups: Vec<GroupEntry>,
+    senders: BTreeMap<String, Sender>,
     hash: String,
 }
 
@@ -241,6 +244,7 @@ impl Config {
                 .unwrap_or_default(),
         };
         let groups = groups(&mut file, &defaults);
+        let senders = senders::senders(&mut file, &defaults);
         let in_file = |key: &str| document.get_ref().get(key).map(Spanned::get_ref);
         if in_file("clusters").is_none_or(|v| v.as_table().is_some_and(DeTable::is_empty)) {
             file.wrong(
@@ -263,6 +267,7 @@ impl Config {
         Ok(Self {
             clusters,
             groups,
+            senders,
             hash: HEXLOWER.encode(&Sha256::digest(text)),
         })
     }
@@ -286,6 +291,17 @@ impl Config {
             None if self.clusters.len() == 1 => self.clusters.values().next(),
             None => None,
         }
+    }
+
+    /// Every sender, by name.
+    pub fn senders(&self) -> impl Iterator<Item = &Sender> {
+        self.senders.values()
+    }
+
+    /// The sender of that name.
+    #[must_use]
+    pub fn sender(&self, name: &str) -> Option<&Sender> {
+        self.senders.get(name)
     }
 
     /// All that applies to a group; `None` if it is not configured.
@@ -480,8 +496,9 @@ fn secrets(section: &mut Section<'_>, auth: Option<&AuthKind>) -> Option<RoleSec
     let mut secrets = section.section("secrets", WRITE)?;
     let mut arn = |role: &'static str| {
         secrets.required(role, "the ARN of a secret in Secrets Manager", |value| {
-            let arn = text(value)?;
-            (arn.starts_with("arn:") && arn.contains(":secretsmanager:")).then(|| arn.to_owned())
+            text(value)
+                .filter(|arn| is_secret_arn(arn))
+                .map(str::to_owned)
         })
     };
     let (read, guard, apply) = (arn("read"), arn("guard"), arn("apply"));
@@ -491,6 +508,10 @@ fn secrets(section: &mut Section<'_>, auth: Option<&AuthKind>) -> Option<RoleSec
         guard: guard?,
         apply: apply?,
     })
+}
+
+fn is_secret_arn(text: &str) -> bool {
+    text.starts_with("arn:") && text.contains(":secretsmanager:")
 }
 
 /// The policy that `section` makes of `base`, whose own faults are said elsewhere.

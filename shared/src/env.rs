@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::connect::{Role, settings};
 use crate::error::{Error, chain};
 use crate::executions::Executions;
+use crate::functions::Functions;
 use crate::kafka;
 use crate::secrets::Secrets;
 use crate::store::Store;
@@ -164,6 +165,12 @@ impl Env {
     #[must_use]
     pub fn executions(&self) -> Executions {
         Executions::new(aws_sdk_sfn::Client::new(&self.sdk))
+    }
+
+    /// Lambda.
+    #[must_use]
+    pub fn functions(&self) -> Functions {
+        Functions::new(aws_sdk_lambda::Client::new(&self.sdk))
     }
 
     /// A reader for a cluster by its name in the configuration.

@@ -3,8 +3,9 @@
 //! - [`domain`]: the rules. Pure; it decides.
 //! - [`app`]: the use cases. Each reads, lets the domain decide, and does what it decided.
 //! - [`ports`]: what the use cases need of Kafka; [`kafka`] is the adapter.
-//! - [`store`], [`executions`], [`secrets`], [`slack`]: adapters to AWS and to Slack.
-//! - [`page`]: the approval page; [`oidc`]: how people sign in to it; [`metrics`]: what CloudWatch reads in the log.
+//! - [`store`], [`executions`], [`functions`], [`secrets`], [`slack`]: adapters to AWS and to Slack.
+//! - [`page`]: the approval page; [`oidc`]: how people sign in to it; [`webhook`]: alerts and operators' requests;
+//!   [`metrics`]: what CloudWatch reads in the log.
 //! - [`wire`]: what crosses the border; [`config`], [`connect`] and [`mod@env`]: what a process is given.
 //! - [`error`]: the world failed.
 
@@ -15,6 +16,7 @@ pub mod domain;
 pub mod env;
 pub mod error;
 pub mod executions;
+pub mod functions;
 pub mod kafka;
 pub mod metrics;
 pub mod oidc;
@@ -23,4 +25,5 @@ pub mod ports;
 pub mod secrets;
 pub mod slack;
 pub mod store;
+pub mod webhook;
 pub mod wire;

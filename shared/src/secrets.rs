@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use aws_sdk_secretsmanager::Client;
 use aws_sdk_secretsmanager::error::SdkError;
+use jiff::Timestamp;
 use tokio::sync::Mutex;
 
 use crate::error::ErrorClass;
 
 /// How long a value is used before it is read again. Short enough for a rotation, long enough for an invocation.
-const KEPT: Duration = Duration::from_secs(300);
+pub const KEPT: Duration = Duration::from_secs(300);
 
 /// A secret value. It shows itself to nobody who does not ask by name.
 #[derive(Clone, PartialEq, Eq)]
@@ -88,8 +89,27 @@ impl Stage {
     }
 }
 
+/// One version of a secret.
+#[derive(Debug, Clone)]
+struct Version {
+    secret: Secret,
+    /// When it was made; what does not say so is as old as can be.
+    created_at: Timestamp,
+}
+
+/// A secret and the one that it replaced, for as long as that is still in use somewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rotating {
+    /// The current value.
+    pub current: Secret,
+    /// When it was made.
+    pub since: Timestamp,
+    /// The value before it, where there was one.
+    pub previous: Option<Secret>,
+}
+
 /// What was read, and when; a version need not exist.
-type Kept = (Instant, Option<Secret>);
+type Kept = (Instant, Option<Version>);
 
 /// Reads secrets by ARN.
 #[derive(Debug)]
@@ -113,11 +133,7 @@ impl Secrets {
     /// # Errors
     /// There is none to be had.
     pub async fn get(&self, arn: &str) -> Result<Secret, SecretsError> {
-        let value = self.read(arn, Stage::Current).await?;
-        value.ok_or_else(|| SecretsError::Unusable {
-            arn: arn.to_owned(),
-            problem: "it holds no text".to_owned(),
-        })
+        Ok(self.current(arn, KEPT).await?.secret)
     }
 
     /// The value that the current one replaced, where there was one.
@@ -125,21 +141,56 @@ impl Secrets {
     /// # Errors
     /// It cannot be read.
     pub async fn previous(&self, arn: &str) -> Result<Option<Secret>, SecretsError> {
-        self.read(arn, Stage::Previous).await
+        let version = self.read(arn, Stage::Previous, KEPT).await?;
+        Ok(version.map(|version| version.secret))
     }
 
-    async fn read(&self, arn: &str, stage: Stage) -> Result<Option<Secret>, SecretsError> {
+    /// Both values, read again where they were read longer than `at_most` ago.
+    ///
+    /// # Errors
+    /// They cannot be read, or there is no current one.
+    pub async fn rotating(&self, arn: &str, at_most: Duration) -> Result<Rotating, SecretsError> {
+        let current = self.current(arn, at_most).await?;
+        let previous = self.read(arn, Stage::Previous, at_most).await?;
+        Ok(Rotating {
+            current: current.secret,
+            since: current.created_at,
+            previous: previous.map(|version| version.secret),
+        })
+    }
+
+    async fn current(&self, arn: &str, at_most: Duration) -> Result<Version, SecretsError> {
+        let version = self.read(arn, Stage::Current, at_most).await?;
+        version.ok_or_else(|| SecretsError::Unusable {
+            arn: arn.to_owned(),
+            problem: "it holds no text".to_owned(),
+        })
+    }
+
+    async fn read(
+        &self,
+        arn: &str,
+        stage: Stage,
+        at_most: Duration,
+    ) -> Result<Option<Version>, SecretsError> {
         // Held across the call: two callers need not ask twice.
         let mut kept = self.kept.lock().await;
         let key = (arn.to_owned(), stage);
-        if let Some((read_at, secret)) = kept.get(&key)
-            && read_at.elapsed() < KEPT
+        if let Some((read_at, version)) = kept.get(&key)
+            && read_at.elapsed() < at_most
         {
-            return Ok(secret.clone());
+            return Ok(version.clone());
         }
         let call = self.client.get_secret_value().secret_id(arn);
-        let secret = match call.version_stage(stage.name()).send().await {
-            Ok(value) => value.secret_string.map(Secret),
+        let version = match call.version_stage(stage.name()).send().await {
+            Ok(value) => {
+                let created_at = value.created_date.map(|at| at.secs());
+                let created_at = created_at.and_then(|at| Timestamp::from_second(at).ok());
+                value.secret_string.map(|secret| Version {
+                    secret: Secret(secret),
+                    created_at: created_at.unwrap_or(Timestamp::UNIX_EPOCH),
+                })
+            }
             Err(error) => {
                 let service = error.as_service_error();
                 let code = service.and_then(|error| error.meta().code());
@@ -154,7 +205,7 @@ impl Secrets {
                 }
             }
         };
-        kept.insert(key, (Instant::now(), secret.clone()));
-        Ok(secret)
+        kept.insert(key, (Instant::now(), version.clone()));
+        Ok(version)
     }
 }

@@ -18,6 +18,7 @@ use offset_guard_local::stack::{BOOTSTRAP, CLUSTER_ID, Stack, StackOptions};
 use serde_json::{Value, json};
 use ulid::Ulid;
 
+pub mod loopback;
 pub mod wide;
 
 /// What a test returns.

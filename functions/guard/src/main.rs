@@ -4,8 +4,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use offset_guard::app::guard::{self, Ends, GuardResult};
+use offset_guard::app::incident;
 use offset_guard::env::{self, Env, event};
 use offset_guard::error;
+use offset_guard::wire::guard::GuardEvent;
 use serde_json::Value;
 
 /// What no broker is waited for at the end of an invocation.
@@ -40,7 +42,13 @@ async fn handle(
         executions: &executions,
         state_machine: machine,
     };
-    let event = event(received.payload)?;
+    let event: GuardEvent = event(received.payload)?;
+    let run = guard::run(&env.config, &env.store, ends, &event, connect);
     // Boxed: the future is deep, and too deep for the compiler within another one.
-    Box::pin(guard::run(&env.config, &env.store, ends, &event, connect)).await
+    let run = Box::pin(incident::noted(
+        &env.store,
+        event.incident.as_deref(),
+        Box::pin(run),
+    ));
+    Ok(run.await?.unwrap_or_default())
 }

@@ -40,6 +40,8 @@ pub enum Function {
     ApprovalTask,
     /// Shows the page and takes the decision.
     ApprovalPage,
+    /// Takes alerts and operators' requests.
+    Webhook,
 }
 
 impl Function {
@@ -53,6 +55,7 @@ impl Function {
             Self::RewindApply => "RewindApplyFunction",
             Self::ApprovalTask => "ApprovalTaskFunction",
             Self::ApprovalPage => "ApprovalPageFunction",
+            Self::Webhook => "WebhookFunction",
         }
     }
 }

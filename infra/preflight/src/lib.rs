@@ -22,13 +22,21 @@ pub enum Need {
     Python,
     /// Chromium and its driver, for the approval page.
     Browser,
+    /// Prometheus Alertmanager, for the webhook, and its `amtool`, for the snippets.
+    Alertmanager,
 }
 
 impl Need {
     /// What the local stack needs, and so the demo.
     pub const STACK: &[Self] = &[Self::Compilers, Self::Java, Self::Python];
     /// What all tests together need.
-    pub const ALL: &[Self] = &[Self::Compilers, Self::Java, Self::Python, Self::Browser];
+    pub const ALL: &[Self] = &[
+        Self::Compilers,
+        Self::Java,
+        Self::Python,
+        Self::Browser,
+        Self::Alertmanager,
+    ];
 
     fn missing(self) -> Vec<Missing> {
         let program = |name: &str, package| {
@@ -60,6 +68,10 @@ impl Need {
             .into_iter()
             .flatten()
             .collect(),
+            // Debian's package has both, and its own name for the server.
+            Self::Alertmanager => program("prometheus-alertmanager", "prometheus-alertmanager")
+                .into_iter()
+                .collect(),
         }
     }
 }

@@ -27,11 +27,12 @@ fn an_empty_machine_hears_of_everything_before_anything_is_built() {
             text.split(|c: char| c.is_whitespace() || c == ':')
                 .any(|word| word == package)
         };
-        // The browser is the tests' need, not the demo's.
-        for package in packages
-            .split_whitespace()
-            .chain(["chromium", "chromium-driver"])
-        {
+        // The browser and the alerts are the tests' need, not the demo's.
+        for package in packages.split_whitespace().chain([
+            "chromium",
+            "chromium-driver",
+            "prometheus-alertmanager",
+        ]) {
             assert!(listed(package), "{package} in {place}");
         }
     }

@@ -17,6 +17,7 @@ pub mod apply;
 pub mod approval;
 pub mod checkpoint;
 pub mod guard;
+pub mod incident;
 pub mod observe;
 pub mod plan;
 pub mod report;

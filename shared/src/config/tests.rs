@@ -154,6 +154,19 @@ fn errors_name_the_place_and_what_to_write() {
              [policy]\nguard = { quarantine_topic = \"q\", monitored_topics = [\"q\"] }\n\
              [[groups]]\nname = \"g\"\nguard = { dry_run = true }\n",
         ),
+        (
+            "senders",
+            "[clusters.a]\nbootstrap_servers = [\"h:1\"]\nauth = \"tls\"\n[[groups]]\nname = \"g\"\n\
+             [senders.missing]\n\
+             [senders.\"no/path\"]\nkind = \"json\"\nsecret = \"arn:aws:secretsmanager:x:1:secret:n\"\ngroups = [\"*\"]\n\
+             [senders.pasted]\nkind = \"alert-manager\"\nsecret = \"hunter2\"\ngroups = []\n\
+             [senders.late]\nkind = \"alertmanager\"\nsecret = \"arn:aws:secretsmanager:x:1:secret:l\"\ngroups = [\"g\"]\n\
+             cooldown_seconds = 600\nrepeat_interval_seconds = 600\n\
+             [senders.known]\nkind = \"grafana\"\nsecret = \"arn:aws:secretsmanager:x:1:secret:l\"\ngroups = [\"g\"]\n\
+             cluster = \"b\"\ngroup_lable = \"group\"\nruns_per_minute = 0\n\
+             [senders.oncall]\nkind = \"operator\"\nsecret = \"arn:aws:secretsmanager:x:1:secret:o\"\ngroups = [\"g\"]\n\
+             cooldown_seconds = 5\nprevious_secret_seconds = 604801\n",
+        ),
     ];
     let mut golden = String::new();
     for (what, file) in files {
@@ -216,6 +229,34 @@ fn the_example_is_right_and_shows_the_true_defaults() {
     let secrets = production.cluster.secrets.as_ref().unwrap();
     assert!(secrets.read.ends_with("read-AbCdEf") && secrets.apply.ends_with("apply-AbCdEf"));
     assert!(!config.matches("production", &GroupId("anything".into())));
+    let kinds = config.senders().map(|sender| sender.kind.name());
+    let kinds: BTreeSet<_> = kinds.collect();
+    assert_eq!(kinds.len(), 4, "one of each kind: {kinds:?}");
+    let alertmanager = config.sender("alertmanager").unwrap();
+    let plain = config.sender("runbook").unwrap();
+    assert_eq!(alertmanager.previous_secret_seconds, 3_600);
+    assert_eq!(plain.previous_secret_seconds, 3_600);
+    // What it writes out is what the other one leaves out, but for the label.
+    let written = AlertRules {
+        group_label: "group".to_owned(),
+        ..alertmanager.alerts.clone().unwrap()
+    };
+    assert_eq!(plain.alerts.as_ref(), Some(&written));
+}
+
+#[test]
+fn a_sender_may_name_what_its_table_names() {
+    let config = with_groups(
+        "[[groups]]\npattern = \"*\"\n[senders.s]\nkind = \"json\"\ngroups = [\"exact\", \"some-*\"]\n\
+         secret = \"arn:aws:secretsmanager:x:1:secret:s\"\ncluster = \"local\"\n",
+    );
+    let sender = config.sender("s").unwrap();
+    let may = |cluster, group: &str| sender.may_name(cluster, &GroupId(group.to_owned()));
+    assert!(may("local", "exact") && may("local", "some-thing"));
+    for other in ["exactly", "an-exact", "Some-thing", ""] {
+        assert!(!may("local", other), "{other}");
+    }
+    assert!(!may("elsewhere", "exact"), "only of its cluster");
 }
 
 #[test]

@@ -6,6 +6,7 @@ pub mod checkpoint;
 pub mod group;
 pub mod guard;
 pub mod identity;
+pub mod incident;
 pub mod offset;
 pub mod plan;
 pub mod planner;

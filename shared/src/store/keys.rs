@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::LinkHash;
 use crate::domain::checkpoint::CheckpointId;
 use crate::domain::guard::quarantine::DedupeId;
+use crate::domain::incident::Subject;
 use crate::domain::offset::{ClusterId, GroupId};
 use crate::domain::plan::PlanId;
 
@@ -224,6 +225,38 @@ pub(super) fn task_token(link: &LinkHash) -> Key {
 
 pub(super) fn apply_switch() -> Key {
     Key::new("CONTROL".to_owned(), "APPLY")
+}
+
+/// Before the name of every incident.
+const INCIDENT: &str = "INCIDENT#";
+
+pub(super) fn incident(subject: &Subject) -> Key {
+    let name = match subject {
+        Subject::Group { cluster, group } => {
+            format!("GROUP#{}#{}", part(cluster), part(&group.0))
+        }
+        Subject::Request { sender, key } => format!("REQUEST#{}#{}", part(sender), part(key)),
+    };
+    Key::new(format!("{INCIDENT}{name}"), ALONE)
+}
+
+/// How other functions name an incident and one run of it.
+pub(super) fn incident_key(key: &Key, run: &str) -> String {
+    let name = key.pk.strip_prefix(INCIDENT).unwrap_or(&key.pk);
+    format!("{name}#{run}")
+}
+
+/// The incident and the run that such a name is of; `None` where it is none.
+pub(super) fn of_incident_key(incident: &str) -> Option<(Key, &str)> {
+    let (name, run) = incident.rsplit_once('#')?;
+    let known = name.starts_with("GROUP#") || name.starts_with("REQUEST#");
+    known.then(|| (Key::new(format!("{INCIDENT}{name}"), ALONE), run))
+}
+
+/// How many runs a sender was given in a minute since 1970.
+pub(super) fn runs_of_minute(sender: &str, minute: i64) -> Key {
+    let pk = format!("{INCIDENT}RUNS#{}", part(sender));
+    Key::new(pk, minute.to_string())
 }
 
 /// Of the sort keys of chunks.

@@ -1,4 +1,5 @@
-//! One DynamoDB table: checkpoints, plans, approvals, recoveries, audit records, what the guard remembers, and the switch.
+//! One DynamoDB table: checkpoints, plans, approvals, recoveries, audit records, what the guard and the webhook remember,
+//! and the switch.
 //!
 //! Every read that decides is strongly consistent, and every write that decides is conditional.
 
@@ -10,6 +11,7 @@ mod columns;
 mod control;
 mod error;
 mod guard_runs;
+mod incidents;
 mod item;
 mod keys;
 mod looks;
@@ -27,6 +29,7 @@ pub use approvals::{Decided, Lapse};
 pub use audits::Closed;
 pub use checkpoints::Put;
 pub use error::{ErrorClass, StoreError};
+pub use incidents::{Claimed, IncidentClaim};
 pub use quarantine::{Begun, LedgerEntry};
 pub use recoveries::Opened;
 pub use samples::{RING_RUNS, Ring};

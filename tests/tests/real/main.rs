@@ -16,3 +16,4 @@ mod scale;
 mod secrecy;
 mod secrets;
 mod telling;
+mod webhook;

@@ -9,6 +9,8 @@ mod checkpoints;
 #[cfg(test)]
 mod guard_runs;
 #[cfg(test)]
+mod incidents;
+#[cfg(test)]
 mod plans;
 #[cfg(test)]
 mod quarantine;

@@ -1,0 +1,37 @@
+//! Runs what an incident asks for, and notes its start and its end, so that its alerts know whether they were seen to.
+
+use jiff::Timestamp;
+
+use crate::error::{Error, chain};
+use crate::store::Store;
+
+/// Does `work` for `incident`. `None`: its run has ended or lost its place, and nothing was done.
+///
+/// # Errors
+/// Those of `work`, or its start could not be noted.
+pub async fn noted<T>(
+    store: &Store,
+    incident: Option<&str>,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<Option<T>, Error> {
+    let Some(incident) = incident else {
+        return work.await.map(Some);
+    };
+    if !store.incident_started(incident, Timestamp::now()).await? {
+        tracing::warn!(incident, "the incident has no such run any more");
+        return Ok(None);
+    }
+    let done = work.await;
+    let noted = store
+        .incident_finished(incident, done.is_ok(), Timestamp::now())
+        .await;
+    if let Err(error) = noted {
+        // What was done is done. The note that it started runs out by itself.
+        tracing::error!(
+            incident,
+            error = chain(&error),
+            "the end of a run is not noted"
+        );
+    }
+    done.map(Some)
+}

@@ -1,0 +1,124 @@
+//! Why a request came to nothing, each with its own status and what to write instead.
+
+use crate::domain::refusal::Refusal;
+use crate::error::chain;
+use crate::executions::ExecutionsError;
+use crate::secrets::SecretsError;
+use crate::store::StoreError;
+
+use super::http::Answer;
+
+/// Why a request came to nothing.
+#[derive(Debug)]
+pub(super) enum Problem {
+    /// No such route.
+    Route,
+    /// No sender of this name, no secret, or not the sender's.
+    Unknown,
+    /// An operator's route, and no operator.
+    NotAnOperator,
+    /// A group that the sender may not name.
+    NotAllowed { group: String },
+    /// The body is longer than it may be.
+    TooLarge,
+    /// More alerts than one notification may have.
+    TooMany,
+    /// The body is no UTF-8.
+    NotText,
+    /// The body is not what this sender sends.
+    Body(String),
+    /// A request with faults.
+    Request(Vec<Refusal>),
+    /// Nothing in an alert names a configured group.
+    NoGroup { problem: String },
+    /// The key was used for another request.
+    KeyUsed,
+    /// There is no such recovery.
+    NoRecovery,
+    /// Nothing was done, and the same may be done in a moment.
+    Busy { why: &'static str },
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        tracing::error!(error = chain(&error), "the table failed");
+        Self::Busy {
+            why: "the table cannot be reached",
+        }
+    }
+}
+
+impl From<SecretsError> for Problem {
+    fn from(error: SecretsError) -> Self {
+        tracing::error!(error = chain(&error), "a sender's secret cannot be read");
+        Self::Busy {
+            why: "the sender's secret cannot be read",
+        }
+    }
+}
+
+impl From<ExecutionsError> for Problem {
+    fn from(error: ExecutionsError) -> Self {
+        tracing::error!(error = chain(&error), "Step Functions failed");
+        Self::Busy {
+            why: "Step Functions cannot be reached",
+        }
+    }
+}
+
+impl From<Problem> for Answer {
+    fn from(problem: Problem) -> Self {
+        match problem {
+            Problem::Route => Self::new(
+                404,
+                "NO_SUCH_ROUTE",
+                "write POST /webhooks/SENDER, POST /rewinds or GET /recoveries/ID",
+            ),
+            Problem::Unknown => Self::new(
+                401,
+                "NOT_AUTHENTICATED",
+                "write the sender's name into the path and its secret into the header Authorization: Bearer SECRET",
+            ),
+            Problem::NotAnOperator => Self::new(
+                403,
+                "NOT_AN_OPERATOR",
+                "only a sender of kind operator may ask for this",
+            ),
+            Problem::NotAllowed { group } => Self::new(
+                403,
+                "GROUP_NOT_ALLOWED",
+                format!(
+                    "this sender may not name group {group:?}; add it to the sender's groups in the configuration"
+                ),
+            ),
+            Problem::TooLarge => Self::new(413, "TOO_LARGE", "write at most 256 KiB"),
+            Problem::TooMany => Self::new(
+                413,
+                "TOO_MANY_ALERTS",
+                "send at most 500 alerts at once (Alertmanager: max_alerts in the receiver's webhook_configs)",
+            ),
+            Problem::NotText => Self::new(400, "NOT_JSON", "write a JSON object in UTF-8"),
+            Problem::Body(problem) => Self::new(400, "INVALID_BODY", problem),
+            Problem::Request(refusals) => {
+                let faults: Vec<String> = refusals.iter().map(ToString::to_string).collect();
+                Self::new(400, "INVALID_REQUEST", faults.join("; "))
+            }
+            Problem::NoGroup { problem } => Self::new(422, "NO_SUCH_GROUP", problem),
+            Problem::KeyUsed => Self::new(
+                422,
+                "IDEMPOTENCY_KEY_USED",
+                "the Idempotency-Key was used for another request; write another one",
+            ),
+            Problem::NoRecovery => Self::new(
+                404,
+                "NO_SUCH_RECOVERY",
+                "write the id that was answered to the request; executions are known for 90 days",
+            ),
+            Problem::Busy { why } => Self::new(
+                503,
+                "TRY_AGAIN",
+                format!("{why}; nothing was lost if you send the same again in a few seconds"),
+            ),
+        }
+    }
+}

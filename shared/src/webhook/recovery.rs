@@ -1,0 +1,168 @@
+//! How a recovery stands, for operators and their programs.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::WebhookDeps;
+use super::http::Answer;
+use super::operator::is_key;
+use super::problem::Problem;
+use crate::app::plan_id;
+use crate::config::Sender;
+use crate::domain::audit::Audit;
+use crate::domain::plan::{PlanId, PlanRecord, PlanResult};
+use crate::domain::recovery::Recovery;
+use crate::executions::{Execution, Status};
+
+/// The ARN of an execution of `state_machine`, by the one's name and the other's ARN.
+pub(super) fn execution_arn(state_machine: &str, name: &str) -> Option<String> {
+    let (before, machine) = state_machine.split_once(":stateMachine:")?;
+    Some(format!("{before}:execution:{machine}:{name}"))
+}
+
+/// Shows a recovery to an operator who may name its group.
+pub(super) async fn show(
+    operator: &Sender,
+    id: &str,
+    deps: &WebhookDeps,
+) -> Result<Answer, Problem> {
+    if !is_key(id) {
+        return Err(Problem::NoRecovery);
+    }
+    let arn = execution_arn(&deps.state_machine, id).ok_or(Problem::NoRecovery)?;
+    let execution = deps.executions.describe(&arn).await?;
+    let execution = execution.ok_or(Problem::NoRecovery)?;
+    let audit = deps.store.audit_of(&arn).await?;
+    let plan = plan_of(&arn, id, &execution, audit.as_ref(), deps).await?;
+    if let Some(plan) = &plan
+        && !operator.may_name(&plan.cluster, &plan.group)
+    {
+        return Err(Problem::NotAllowed {
+            group: plan.group.0.clone(),
+        });
+    }
+    let recovery = match &plan {
+        Some(plan) => deps.store.recovery(&plan.id).await?,
+        None => None,
+    };
+    let stage = stage(&execution, plan.as_ref(), recovery.as_ref(), audit.as_ref());
+    let answer = Answer::new(200, stage, said(stage, audit.as_ref()))
+        .with("id", id)
+        .with("execution", json!(word(execution.status)))
+        .with("started_at", json!(execution.started_at));
+    let answer = match &plan {
+        Some(plan) => answer
+            .with("plan", json!(plan.id))
+            .with("cluster", plan.cluster.as_str())
+            .with("group", plan.group.0.as_str())
+            .with("dry_run", plan.dry_run)
+            .with("requested_by", plan.requested_by.as_str()),
+        None => answer,
+    };
+    Ok(match audit {
+        Some(audit) => answer.with("result", result(&audit)),
+        None => answer,
+    })
+}
+
+/// The plan of an execution: by its audit record, by its own name (guard's), or by when it started (a request's).
+async fn plan_of(
+    arn: &str,
+    id: &str,
+    execution: &Execution,
+    audit: Option<&Audit>,
+    deps: &WebhookDeps,
+) -> Result<Option<PlanRecord>, Problem> {
+    let recorded = audit.and_then(|audit| audit.plan.clone());
+    let candidates = [
+        recorded,
+        Some(plan_id(arn, execution.started_at)),
+        Some(PlanId(id.to_owned())),
+    ];
+    for candidate in candidates.into_iter().flatten() {
+        if let Some(plan) = deps.store.plan(&candidate).await? {
+            return Ok(Some(plan));
+        }
+    }
+    Ok(None)
+}
+
+/// How far it has come.
+pub(super) fn stage(
+    execution: &Execution,
+    plan: Option<&PlanRecord>,
+    recovery: Option<&Recovery>,
+    audit: Option<&Audit>,
+) -> &'static str {
+    if audit.is_some() {
+        return "ENDED";
+    }
+    if execution.status != Status::Running {
+        // The sweep finds it, and writes its last word.
+        return "ENDED_WITHOUT_REPORT";
+    }
+    let ready = plan.is_some_and(|plan| matches!(plan.result, PlanResult::Ready(_)));
+    match recovery {
+        None if ready => "PLANNED",
+        None => "PLANNING",
+        Some(recovery) if recovery.fence > 0 => "VERIFYING",
+        Some(recovery) if recovery.apply_until.is_some() => "APPLYING",
+        Some(recovery) if recovery.apply_by.is_some() => "APPROVED",
+        Some(_) => "WAITING_FOR_APPROVAL",
+    }
+}
+
+fn said(stage: &str, audit: Option<&Audit>) -> String {
+    let line = match stage {
+        "ENDED" => audit.map_or("", |audit| audit.message.as_str()),
+        "ENDED_WITHOUT_REPORT" => {
+            "the execution ended before its report; the sweep puts that right"
+        }
+        "PLANNING" => "the plan is being made",
+        "PLANNED" => "the plan is made",
+        "WAITING_FOR_APPROVAL" => "nothing is changed before a person approves the plan",
+        "APPROVED" => "it is approved, and waits until the group is at rest",
+        "APPLYING" => "the offsets are being changed",
+        _ => "what is committed now is being compared with the plan",
+    };
+    line.to_owned()
+}
+
+fn word(status: Status) -> &'static str {
+    match status {
+        Status::Running => "RUNNING",
+        Status::Succeeded => "SUCCEEDED",
+        Status::Failed => "FAILED",
+        Status::TimedOut => "TIMED_OUT",
+        Status::Aborted => "ABORTED",
+        Status::Unknown => "UNKNOWN",
+    }
+}
+
+/// The last word, without the partitions: there may be thousands.
+fn result(audit: &Audit) -> Value {
+    let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
+    for partition in &audit.partitions {
+        let outcome = partition.outcome.as_ref().map(|outcome| json!(outcome));
+        let outcome = match &outcome {
+            Some(Value::String(word)) => word.clone(),
+            Some(Value::Object(tagged)) => tagged.keys().next().cloned().unwrap_or_default(),
+            _ => "NOT_VERIFIED".to_owned(),
+        };
+        *outcomes.entry(outcome).or_default() += 1;
+    }
+    json!({
+        "status": audit.status,
+        "code": audit.code,
+        "message": audit.message,
+        "ended_at": audit.at,
+        "decided_by": audit.decided_by,
+        "decided_at": audit.decided_at,
+        "outcome": audit.outcome,
+        "partitions": outcomes,
+        "refusals": audit.refusals.iter().map(|refusal| json!({
+            "refusal": refusal, "message": refusal.to_string(),
+        })).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,531 @@
+use std::collections::BTreeMap;
+
+use data_encoding::BASE64;
+use serde_json::{Value, json};
+
+use super::body::{Alert, firing};
+use super::choose::groups;
+use super::http::{Answer, LONGEST_BODY, Request};
+use super::operator::{guard_event, key, rewind_input};
+use super::problem::Problem;
+use crate::config::{Config, Sender, SenderKind};
+use crate::wire::guard::{AskedAction, GuardAsk};
+
+const CONFIG: &str = r#"
+[clusters.main]
+bootstrap_servers = ["broker:9092"]
+auth = "plaintext"
+
+[clusters.other]
+bootstrap_servers = ["broker:9093"]
+auth = "plaintext"
+
+[[groups]]
+cluster = "main"
+name = "shipment-sync"
+
+[[groups]]
+cluster = "main"
+pattern = "billing-*"
+
+[[groups]]
+cluster = "other"
+name = "shipment-sync"
+
+[senders.prometheus]
+kind = "alertmanager"
+secret = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:prometheus"
+groups = ["shipment-sync", "billing-eu*"]
+
+[senders.fixed]
+kind = "alertmanager"
+secret = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:fixed"
+cluster = "other"
+group_label = "group"
+groups = ["*"]
+
+[senders.grafana]
+kind = "grafana"
+secret = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:grafana"
+groups = ["*"]
+
+[senders.plain]
+kind = "json"
+secret = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:plain"
+groups = ["*"]
+
+[senders.oncall]
+kind = "operator"
+secret = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:oncall"
+groups = ["shipment-sync", "billing-*"]
+"#;
+
+fn config() -> Config {
+    Config::parse(CONFIG).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+fn sender<'c>(config: &'c Config, name: &str) -> &'c Sender {
+    config.sender(name).unwrap()
+}
+
+fn alert(status: &str, labels: Value, starts_at: &str) -> Value {
+    json!({
+        "status": status, "labels": labels, "annotations": {"summary": "it stands still"},
+        "startsAt": starts_at, "endsAt": "0001-01-01T00:00:00Z",
+        "generatorURL": "http://prometheus/graph", "fingerprint": "c0ffee",
+    })
+}
+
+fn notification(version: &str, alerts: &[Value]) -> String {
+    json!({
+        "version": version, "groupKey": "{}:{}", "truncatedAlerts": 0, "status": "firing",
+        "receiver": "offset-guard", "groupLabels": {}, "commonLabels": {}, "commonAnnotations": {},
+        "externalURL": "http://alertmanager", "somethingNew": [1], "alerts": alerts,
+    })
+    .to_string()
+}
+
+fn read(config: &Config, name: &str, text: &str) -> Result<Vec<Alert>, Answer> {
+    let sender = sender(config, name);
+    firing(sender.kind, sender.alerts.as_ref().unwrap(), text).map_err(Answer::from)
+}
+
+/// A cluster and a group.
+type Named = (String, String);
+
+/// What a body chooses: the groups, and the answers to the alerts that choose none.
+fn chosen(name: &str, text: &str) -> (Vec<Named>, Vec<(u16, &'static str)>) {
+    let config = config();
+    let alerts = read(&config, name, text).unwrap();
+    let sender = sender(&config, name);
+    let chosen = groups(&config, sender, sender.alerts.as_ref().unwrap(), &alerts);
+    let named = chosen.groups.into_keys();
+    let refused = chosen.problems.into_iter().map(Answer::from);
+    (
+        named.map(|(cluster, group)| (cluster, group.0)).collect(),
+        refused.map(|answer| (answer.status, answer.code)).collect(),
+    )
+}
+
+const AT: &str = "2026-11-30T10:00:00.123Z";
+
+fn of(cluster: &str, group: &str) -> Named {
+    (cluster.to_owned(), group.to_owned())
+}
+
+#[test]
+fn the_labels_choose_configured_groups_that_the_sender_may_name() {
+    let labels = |cluster: &str, group: &str| json!({"cluster": cluster, "consumergroup": group});
+    let body = notification(
+        "4",
+        &[
+            alert("firing", labels("main", "shipment-sync"), AT),
+            alert("firing", labels("main", "billing-eu-1"), AT),
+            alert("firing", labels("main", "billing-us"), AT),
+            alert("firing", labels("main", "unknown"), AT),
+            alert("firing", labels("nowhere", "shipment-sync"), AT),
+            alert("firing", json!({"cluster": "main"}), AT),
+            alert("firing", json!({"consumergroup": "shipment-sync"}), AT),
+            alert("resolved", labels("other", "shipment-sync"), AT),
+        ],
+    );
+    let (named, refused) = chosen("prometheus", &body);
+    assert_eq!(
+        named,
+        [of("main", "billing-eu-1"), of("main", "shipment-sync")]
+    );
+    let unknown = (422, "NO_SUCH_GROUP");
+    assert_eq!(
+        refused,
+        [
+            (403, "GROUP_NOT_ALLOWED"),
+            unknown,
+            unknown,
+            unknown,
+            unknown
+        ]
+    );
+}
+
+#[test]
+fn the_cluster_of_a_sender_stands_over_what_its_alerts_call_theirs() {
+    let labels = json!({"cluster": "k8s-eu", "group": "shipment-sync"});
+    let body = notification("4", &[alert("firing", labels, AT)]);
+    let (named, refused) = chosen("fixed", &body);
+    assert_eq!(named, [of("other", "shipment-sync")]);
+    assert_eq!(refused, []);
+}
+
+#[test]
+fn many_alerts_of_one_group_are_one_and_as_new_as_the_newest() {
+    let config = config();
+    let labels = |n: usize| json!({"cluster": "main", "consumergroup": "shipment-sync", "partition": n.to_string()});
+    let alerts: Vec<Value> = (0..100)
+        .map(|n| {
+            alert(
+                "firing",
+                labels(n),
+                &format!("2026-11-30T10:00:{:02}Z", n % 60),
+            )
+        })
+        .collect();
+    let sender = sender(&config, "prometheus");
+    let alerts = read(&config, "prometheus", &notification("4", &alerts)).unwrap();
+    let chosen = groups(&config, sender, sender.alerts.as_ref().unwrap(), &alerts);
+    let newest = Some("2026-11-30T10:00:59Z".parse().unwrap());
+    assert_eq!(chosen.groups.into_values().collect::<Vec<_>>(), [newest]);
+}
+
+#[test]
+fn each_sender_writes_its_own_version() {
+    let config = config();
+    let labels = json!({"cluster": "main", "consumergroup": "shipment-sync"});
+    let alerts = [alert("firing", labels, AT)];
+    assert_eq!(
+        read(&config, "grafana", &notification("1", &alerts))
+            .unwrap()
+            .len(),
+        1
+    );
+    for (name, version) in [("grafana", "4"), ("prometheus", "1"), ("prometheus", "5")] {
+        let answer = read(&config, name, &notification(version, &alerts)).unwrap_err();
+        assert_eq!(
+            (answer.status, answer.code),
+            (400, "INVALID_BODY"),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_plain_body_is_one_alert_and_has_no_unknown_field() {
+    let config = config();
+    let plain = |body: Value| read(&config, "plain", &body.to_string());
+    let labels = BTreeMap::from([
+        ("cluster".to_owned(), "main".to_owned()),
+        ("group".to_owned(), "shipment-sync".to_owned()),
+    ]);
+    let named = json!({"cluster": "main", "group": "shipment-sync"});
+    let since = None;
+    assert_eq!(plain(named), Ok(vec![Alert { labels, since }]));
+    let resolved = json!({"group": "g", "status": "resolved"});
+    assert_eq!(plain(resolved), Ok(vec![]));
+    let dated = json!({"group": "g", "status": "firing", "starts_at": AT});
+    assert_eq!(plain(dated).unwrap()[0].since, Some(AT.parse().unwrap()));
+    for (wrong, says) in [
+        (json!({"gruop": "g"}), "\"group\""),
+        (json!({"group": 5}), "group: write a text"),
+        (json!({"group": "g", "status": "on"}), "\"resolved\""),
+        (
+            json!({"group": "g", "starts_at": "2026-11-30T10:00:00"}),
+            "with a zone",
+        ),
+        (json!(["g"]), ""),
+    ] {
+        let answer = plain(wrong.clone()).unwrap_err();
+        assert_eq!(answer.status, 400, "{wrong}");
+        assert!(answer.message.contains(says), "{answer:?}");
+    }
+}
+
+#[test]
+fn an_operators_request_to_guard_is_passed_on_with_who_really_asked() {
+    let config = config();
+    let oncall = sender(&config, "oncall");
+    let body = json!({
+        "cluster": "main", "group": "shipment-sync",
+        "ask": {
+            "action": "skip_poison_record", "topic": "shipments", "partition": 3, "through": 9,
+            "requested_by": "ada", "reason": "a broken record",
+        },
+    });
+    let event = guard_event(&config, oncall, &body.to_string()).unwrap();
+    let ask = GuardAsk {
+        action: AskedAction::SkipPoisonRecord,
+        topic: "shipments".to_owned(),
+        partition: 3,
+        through: Some(9),
+        dry_run: None,
+        requested_by: "oncall, for ada (not verified)".to_owned(),
+        reason: "a broken record".to_owned(),
+    };
+    assert_eq!(event.cluster.as_deref(), Some("main"));
+    assert_eq!(event.group.as_deref(), Some("shipment-sync"));
+    assert_eq!(event.incident, None);
+    assert_eq!(event.ask, Some(ask));
+
+    for (pointer, value, status) in [
+        ("/ask/action", json!("delete_group"), 400),
+        ("/ask/partition", json!(-1), 400),
+        ("/ask/through", json!(-1), 400),
+        ("/ask/topic", json!(""), 400),
+        ("/ask/reason", json!("x".repeat(600)), 400),
+        ("/ask/requested_by", json!(5), 400),
+        ("/ask/requested_by", json!("x".repeat(600)), 400),
+        ("/ask", json!({"action": "rewind_offset"}), 400),
+        ("/group", json!("unknown"), 422),
+        ("/cluster", json!("other"), 200),
+    ] {
+        let mut other = body.clone();
+        *other.pointer_mut(pointer).unwrap() = value;
+        let answer = guard_event(&config, oncall, &other.to_string());
+        let got = answer.map_or_else(|problem| Answer::from(problem).status, |_| 200);
+        assert_eq!(got, status, "{other}");
+    }
+    let mut forged = body.clone();
+    forged["incident"] = json!("GROUP#main#g#R");
+    assert!(guard_event(&config, oncall, &forged.to_string()).is_err());
+}
+
+#[test]
+fn a_rewind_is_a_dry_run_unless_it_says_otherwise_and_names_who_really_asked() {
+    let config = config();
+    let oncall = sender(&config, "oncall");
+    let input =
+        |request: Value| rewind_input(&config, oncall, &json!({"request": request}).to_string());
+    let written =
+        json!({"cluster": "main", "group": "shipment-sync", "shift_by": -3, "reason": "a test"});
+    let mut wanted = written.clone();
+    wanted["dry_run"] = json!(true);
+    wanted["requested_by"] = json!("oncall");
+    assert_eq!(input(written.clone()).unwrap(), json!({"request": wanted}));
+
+    let mut live = written.clone();
+    live["dry_run"] = json!(false);
+    live["requested_by"] = json!("ada");
+    let live = input(live).unwrap();
+    assert_eq!(live["request"]["dry_run"], false);
+    assert_eq!(
+        live["request"]["requested_by"],
+        "oncall, for ada (not verified)"
+    );
+
+    for (change, status, code) in [
+        (json!({"group": "unknown"}), 422, "NO_SUCH_GROUP"),
+        (json!({"cluster": "nowhere"}), 422, "NO_SUCH_GROUP"),
+        (json!({"shift_by": null}), 400, "INVALID_REQUEST"),
+        (json!({"shiftby": -3}), 400, "INVALID_REQUEST"),
+        (json!({"requested_by": 5}), 400, "INVALID_REQUEST"),
+        (json!({"to_earliest": true}), 400, "INVALID_REQUEST"),
+    ] {
+        let mut request = written.clone();
+        request
+            .as_object_mut()
+            .unwrap()
+            .extend(change.as_object().unwrap().clone());
+        let answer = Answer::from(input(request).unwrap_err());
+        assert_eq!((answer.status, answer.code), (status, code), "{change}");
+    }
+}
+
+#[test]
+fn a_key_may_name_an_execution_and_a_fresh_one_is_made_where_there_is_none() {
+    let with = |value: &str| Request {
+        headers: [("Idempotency-Key".to_owned(), value.to_owned())].into(),
+        ..Request::default()
+    };
+    assert_eq!(key(&with("release_42-a")).unwrap(), "release_42-a");
+    for wrong in ["", "a b", "a/b", "ä", &"x".repeat(81)] {
+        let answer = Answer::from(key(&with(wrong)).unwrap_err());
+        assert_eq!(answer.status, 400, "{wrong:?}");
+    }
+    let fresh = || key(&Request::default()).unwrap();
+    assert_eq!(fresh().len(), 26);
+    assert_ne!(fresh(), fresh());
+}
+
+#[test]
+fn a_body_has_a_limit_however_it_is_encoded() {
+    let text = |body: String, is_base64_encoded| {
+        let request = Request {
+            body: Some(body),
+            is_base64_encoded,
+            ..Request::default()
+        };
+        request
+            .text()
+            .map_err(|problem| Answer::from(problem).status)
+    };
+    let most = "x".repeat(LONGEST_BODY);
+    let more = format!("{most}x");
+    assert_eq!(text(most.clone(), false), Ok(most.clone()));
+    assert_eq!(text(more.clone(), false), Err(413));
+    assert_eq!(text(BASE64.encode(most.as_bytes()), true), Ok(most.clone()));
+    assert_eq!(text(BASE64.encode(more.as_bytes()), true), Err(413));
+    assert_eq!(text(BASE64.encode(b"\xff\xfe"), true), Err(400));
+    assert_eq!(text("no base64!".to_owned(), true), Err(400));
+}
+
+#[test]
+fn a_body_that_is_nested_too_deeply_is_refused_and_overflows_nothing() {
+    let config = config();
+    let deep = |open: &str, close: &str| {
+        let depth = LONGEST_BODY / (open.len() + close.len());
+        format!("{}{}", open.repeat(depth), close.repeat(depth))
+    };
+    for body in [
+        deep("[", "]"),
+        deep("{\"a\":", "}"),
+        "[".repeat(LONGEST_BODY),
+    ] {
+        for kind in ["prometheus", "grafana", "plain"] {
+            assert_eq!(read(&config, kind, &body).unwrap_err().status, 400);
+        }
+        let oncall = sender(&config, "oncall");
+        assert!(guard_event(&config, oncall, &body).is_err());
+        assert!(rewind_input(&config, oncall, &body).is_err());
+    }
+}
+
+#[test]
+fn too_many_alerts_are_too_large() {
+    let one = alert("firing", json!({"consumergroup": "g"}), AT);
+    let most = notification("4", &vec![one.clone(); 500]);
+    let more = notification("4", &vec![one; 501]);
+    assert_eq!(read(&config(), "prometheus", &most).unwrap().len(), 500);
+    assert_eq!(
+        read(&config(), "prometheus", &more).unwrap_err().status,
+        413
+    );
+}
+
+#[test]
+fn an_event_without_parameters_and_body_is_one_and_no_header_is_too_odd() {
+    let event = json!({
+        "version": "2.0", "routeKey": "POST /rewinds", "rawPath": "/rewinds", "isBase64Encoded": false,
+        "headers": {"authorization": "Bearer x", "x-odd": "\u{fc}\u{7f}\u{0}"}, "pathParameters": null,
+        "requestContext": {"http": {"method": "POST"}},
+    });
+    let request: Request = serde_json::from_value(event).unwrap();
+    assert_eq!(request.route_key, "POST /rewinds");
+    assert_eq!(request.header("Authorization"), Some("Bearer x"));
+    assert_eq!(request.parameter("sender"), "");
+    assert_eq!(request.text().unwrap(), "");
+}
+
+/// A small generator of its own, so that a failure comes again.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, limit: usize) -> usize {
+        // xorshift64
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % u64::try_from(limit.max(1)).unwrap()).unwrap()
+    }
+}
+
+/// A body changed in up to four places, as a broken or hostile sender might change it.
+fn mutated(seed: &[u8], chance: &mut Chance) -> Vec<u8> {
+    const PIECES: [&[u8]; 12] = [
+        b"null",
+        b"{}",
+        b"[",
+        b"]",
+        b"{",
+        b"\"",
+        b"\\u0000",
+        b"\\ud800",
+        b"-1e999",
+        b"\xff",
+        b"9223372036854775808",
+        b"\"a\":1,",
+    ];
+    let mut body = seed.to_vec();
+    for _ in 0..=chance.below(4) {
+        let at = chance.below(body.len());
+        let piece = PIECES[chance.below(PIECES.len())];
+        match chance.below(5) {
+            0 => body.truncate(at),
+            1 => drop(body.splice(at..at, piece.iter().copied())),
+            2 => {
+                let end = body.len().min(at + 1 + chance.below(20));
+                drop(body.drain(at..end));
+            }
+            3 => {
+                let end = body.len().min(at + 1 + chance.below(40));
+                let copy = body[at..end].to_vec();
+                drop(body.splice(at..at, copy));
+            }
+            _ => {
+                if let Some(byte) = body.get_mut(at) {
+                    *byte = u8::try_from(chance.below(256)).unwrap();
+                }
+            }
+        }
+    }
+    body
+}
+
+#[test]
+fn whatever_is_done_to_a_body_it_is_taken_or_refused_and_never_the_webhooks_fault() {
+    let config = config();
+    let labels = json!({"cluster": "main", "consumergroup": "shipment-sync"});
+    let alerts = [
+        alert("firing", labels.clone(), AT),
+        alert("resolved", labels, AT),
+    ];
+    let seeds = [
+        ("prometheus", notification("4", &alerts)),
+        ("grafana", notification("1", &alerts)),
+        (
+            "plain",
+            json!({"cluster": "main", "group": "shipment-sync", "status": "firing", "starts_at": AT})
+                .to_string(),
+        ),
+        (
+            "oncall",
+            json!({"cluster": "main", "group": "billing-1", "ask": {
+                "action": "rewind_offset", "topic": "t", "partition": 0, "reason": "r",
+            }})
+            .to_string(),
+        ),
+        (
+            "oncall",
+            json!({"request": {
+                "cluster": "main", "group": "shipment-sync", "reason": "r", "topics": ["a:0,1"],
+                "to_offsets": [{"topic": "t", "partition": 0, "offset": 5}],
+            }})
+            .to_string(),
+        ),
+    ];
+    let mut chance = Chance(0x0dd5_eed5);
+    let mut statuses: BTreeMap<u16, usize> = BTreeMap::new();
+    for n in 0..100_000 {
+        let (name, seed) = &seeds[n % seeds.len()];
+        let body = mutated(seed.as_bytes(), &mut chance);
+        let request = Request {
+            body: Some(BASE64.encode(&body)),
+            is_base64_encoded: true,
+            ..Request::default()
+        };
+        let sender = sender(&config, name);
+        let came_to: Result<(), Problem> = (|| {
+            let text = request.text()?;
+            if sender.kind == SenderKind::Operator {
+                let _ = rewind_input(&config, sender, &text).map_err(|problem| {
+                    assert!(Answer::from(problem).status < 500);
+                });
+                guard_event(&config, sender, &text)?;
+                return Ok(());
+            }
+            let rules = sender.alerts.as_ref().unwrap();
+            let alerts = firing(sender.kind, rules, &text)?;
+            match groups(&config, sender, rules, &alerts).problems.pop() {
+                Some(problem) => Err(problem),
+                None => Ok(()),
+            }
+        })();
+        let status = came_to.map_or_else(|problem| Answer::from(problem).status, |()| 200);
+        *statuses.entry(status).or_default() += 1;
+    }
+    assert!(
+        statuses.keys().all(|status| (200..500).contains(status)),
+        "{statuses:?}"
+    );
+    // Not all of it is garbage, so that every way was gone.
+    for status in [200, 400, 422] {
+        assert!(statuses.contains_key(&status), "{statuses:?}");
+    }
+}
