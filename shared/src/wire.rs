@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use data_encoding::HEXLOWER;
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use crate::domain::checkpoint::CheckpointId;
 use crate::domain::identity::Requester;
@@ -289,6 +291,13 @@ pub fn parse_request(
     }
 }
 
+/// What tells one request from all others: who asked is noted with it, and found again by it.
+#[must_use]
+pub fn request_hash(written: &Value) -> String {
+    // Keys come sorted, whoever wrote them in which order.
+    HEXLOWER.encode(&Sha256::digest(written.to_string()))
+}
+
 fn invalid(field: &str, problem: impl Into<String>) -> Refusal {
     Refusal::InvalidRequest {
         field: field.to_owned(),
@@ -536,5 +545,14 @@ mod tests {
             ("b".to_owned(), Some(vec![0, 3, 4])),
         ];
         assert_eq!(parsed.selection, Selection::Only(wanted.into()));
+    }
+
+    #[test]
+    fn a_request_has_one_hash_however_it_is_written() {
+        let one: Value = serde_json::from_str(r#"{"group": "a", "shift_by": -3}"#).unwrap();
+        let other: Value = serde_json::from_str(r#"{ "shift_by":-3,"group":"a" }"#).unwrap();
+        assert_eq!(request_hash(&one), request_hash(&other));
+        let more: Value = serde_json::from_str(r#"{"group": "a", "shift_by": -4}"#).unwrap();
+        assert_ne!(request_hash(&one), request_hash(&more));
     }
 }

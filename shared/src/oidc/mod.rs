@@ -8,7 +8,7 @@ mod id_token;
 mod provider;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeSet;
 

@@ -35,14 +35,14 @@ fn client() -> Client {
 }
 
 /// A key pair of the issuer.
-struct Key {
+pub(crate) struct Key {
     algorithm: Algorithm,
     private: EncodingKey,
     public: Jwk,
 }
 
 impl Key {
-    fn new(id: &str, algorithm: Algorithm) -> Self {
+    pub(crate) fn new(id: &str, algorithm: Algorithm) -> Self {
         let random = SystemRandom::new();
         let private = match algorithm {
             Algorithm::ES256 => {
@@ -50,12 +50,14 @@ impl Key {
                 EncodingKey::from_ec_der(made.unwrap().as_ref())
             }
             Algorithm::EdDSA => {
-                let made = Ed25519KeyPair::generate_pkcs8(&random);
+                let made = Ed25519KeyPair::generate_pkcs8v1(&random);
                 EncodingKey::from_ed_der(made.unwrap().as_ref())
             }
             _ => {
                 let made = aws_lc_rs::rsa::KeyPair::generate(KeySize::Rsa2048).unwrap();
-                EncodingKey::from_rsa_der(made.as_der().unwrap().as_ref())
+                let pkcs8 = made.as_der().unwrap();
+                // The PKCS #1 key that is wanted lies behind 26 bytes that are the same for all keys of this size.
+                EncodingKey::from_rsa_der(&pkcs8.as_ref()[26..])
             }
         };
         let mut public = Jwk::from_encoding_key(&private, algorithm).unwrap();
@@ -67,7 +69,7 @@ impl Key {
         }
     }
 
-    fn sign(&self, claims: &Value) -> String {
+    pub(crate) fn sign(&self, claims: &Value) -> String {
         let mut header = Header::new(self.algorithm);
         header.kid.clone_from(&self.public.common.key_id);
         encode(&header, claims, &self.private).unwrap()
@@ -263,18 +265,18 @@ fn groups_are_a_list_or_one_name_and_anything_else_is_none() {
 
 /// What an issuer on loopback says, and what it was asked.
 #[derive(Default)]
-struct Script {
-    issuer: String,
+pub(crate) struct Script {
+    pub(crate) issuer: String,
     discovery: Value,
     keys: Value,
-    token: (u16, Value),
-    asked: Vec<(String, String)>,
+    pub(crate) token: (u16, Value),
+    pub(crate) asked: Vec<(String, String)>,
 }
 
-type Shared = Arc<Mutex<Script>>;
+pub(crate) type Shared = Arc<Mutex<Script>>;
 
 /// An issuer that answers by its script.
-async fn issuer(key: &Key) -> Shared {
+pub(crate) async fn issuer(key: &Key) -> Shared {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     let script = Arc::new(Mutex::new(Script {

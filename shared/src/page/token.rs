@@ -203,13 +203,20 @@ mod tests {
     #[test]
     fn a_form_is_for_the_person_whom_it_was_shown_to() {
         let (link, plan) = (LinkId::random().unwrap(), digest("aa"));
-        let of = |person| Signed {
-            person,
-            ..form(&link, Decision::Approve, &plan)
-        };
+        fn of<'a>(
+            link: &'a LinkId,
+            digest: &'a PlanDigest,
+            person: Option<&'a Identity>,
+        ) -> Signed<'a> {
+            Signed {
+                person,
+                ..form(link, Decision::Approve, digest)
+            }
+        }
         let mara = Identity::new("https://id.example", "1", "Mara");
-        let token = key(1).sign(&of(Some(&mara)), at(NOW + 60));
-        let check = |person| key(1).check(&token, &of(person), at(NOW));
+        let token = key(1).sign(&of(&link, &plan, Some(&mara)), at(NOW + 60));
+        let check =
+            |person: Option<&Identity>| key(1).check(&token, &of(&link, &plan, person), at(NOW));
         assert_eq!(check(Some(&mara)), Ok(()));
         // A person who was given another name meanwhile is the same person.
         assert_eq!(

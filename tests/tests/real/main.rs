@@ -15,5 +15,6 @@ mod refusals;
 mod scale;
 mod secrecy;
 mod secrets;
+mod sign_in;
 mod telling;
 mod webhook;

@@ -1,5 +1,6 @@
 use offset_guard::app::{self, report};
 use offset_guard::domain::audit::{Audit, AuditPartition, AuditStatus};
+use offset_guard::domain::identity::{Identity, Requester};
 use offset_guard::domain::offset::{ClusterId, GroupId};
 use offset_guard::domain::plan::{Plan, PlanDigest, PlanResult, Source};
 use offset_guard::domain::recovery::{Claim, LONGEST_REQUEST, Outcome, PartitionOutcome, Recovery};
