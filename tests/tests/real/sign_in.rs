@@ -66,6 +66,15 @@ async fn sign_in(browser: &Browser, link: &str, person: &str) -> Outcome {
     at_the_provider(browser, person).await
 }
 
+/// Signs in as somebody else than the one whom the provider remembers and asks for the password.
+async fn as_somebody_else(browser: &Browser, person: &str) -> Outcome {
+    browser
+        .until_text("body", "Please re-authenticate to continue", PATIENCE)
+        .await?;
+    browser.click("#reset-login").await?;
+    at_the_provider(browser, person).await
+}
+
 async fn at_the_provider(browser: &Browser, person: &str) -> Outcome {
     browser
         .until_text("body", "Sign in to your account", PATIENCE)
@@ -166,7 +175,7 @@ async fn whoever_is_in_no_group_that_may_decides_nothing(world: &World) -> Outco
 
     // Somebody else at the same browser.
     browser.click("main a").await?;
-    at_the_provider(&browser, "dana").await?;
+    as_somebody_else(&browser, "dana").await?;
     browser
         .until_text(LEAD, "Waits for a decision", PATIENCE)
         .await?;
@@ -293,7 +302,7 @@ async fn four_eyes_are_two_people(world: &World, keycloak: &Keycloak) -> Outcome
     assert_eq!(asked.state(world).await?, before);
 
     browser.click("#decide ~ p a").await?;
-    at_the_provider(&browser, "dana").await?;
+    as_somebody_else(&browser, "dana").await?;
     browser
         .until_text("main", "You are signed in as Dana Lund", PATIENCE)
         .await?;
