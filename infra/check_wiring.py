@@ -30,6 +30,15 @@ INVOKE = "arn:aws:states:::lambda:invoke"
 UNSCOPED = {"ec2:", "logs:"}
 # What is always asked of a key, so that a condition on the key says something.
 KEYED = {"dynamodb:" + name for name in "GetItem Query PutItem UpdateItem DeleteItem ConditionCheckItem".split()}
+CHANGES = {"dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"}
+# Who asks and who shows the page may write approvals; anybody else may close one, which needs these attributes.
+DECIDERS = {"ApprovalTaskRole", "ApprovalPageRole"}
+CLOSES = ["pk", "sk", "status"]
+# The names of all metrics stand in these sources.
+METRICS = "".join(
+    path.read_text(encoding="utf-8")
+    for path in [PROJECT / "shared/src/metrics.rs", *sorted((PROJECT / "shared/src/metrics").glob("*.rs"))]
+)
 
 
 class Loader(yaml.SafeLoader):
@@ -170,12 +179,103 @@ def check_template(resources):
                     yield f"{where}: not limited to item types by dynamodb:LeadingKeys"
                 for action in sorted(set(actions) - KEYED):
                     yield f"{where}: {action} may come without a key, and then meets the condition"
+            approvals = any("APPROVAL#" in key for key in leading_keys(statement))
+            attributes = (statement.get("Condition") or {}).get("ForAllValues:StringEquals", {}).get("dynamodb:Attributes")
+            if approvals and CHANGES & set(actions) and attributes != CLOSES:
+                for role in roles_of(name, resource):
+                    if role not in DECIDERS:
+                        yield f"{where}: {role} may change more of an approval than {', '.join(CLOSES)}, and so approve"
+            if "kafka-cluster:AlterGroup" in actions and roles_of(name, resource) != ["RewindApplyRole"]:
+                yield f"{where}: {', '.join(roles_of(name, resource))} may commit for groups; only RewindApplyRole may"
+    for name, resource in resources.items():
+        properties = resource["Properties"]
+        if resource["Type"] == "AWS::Scheduler::Schedule":
+            if properties.get("State") != ["Ref", "SchedulesState"]:
+                yield f"{name} does not ship disabled: State is not !Ref SchedulesState"
+            if "DeadLetterConfig" not in properties["Target"]:
+                yield f"{name} drops what it cannot deliver: no DeadLetterConfig"
+        if resource["Type"] == "AWS::CloudWatch::Alarm" and properties.get("Namespace") == "OffsetGuard":
+            if f'"{properties["MetricName"]}"' not in METRICS:
+                yield f"{name} watches {properties['MetricName']}, which nothing measures"
     logging = resources["Recovery"]["Properties"]["Logging"]
     if logging.get("IncludeExecutionData") is not False:
         yield "Recovery logs execution data, and with it task tokens"
     log_format = resources["ApiStage"]["Properties"]["AccessLogSettings"]["Format"]
     if re.search(r"\$context\.(path|http\.path|requestPath)\b", log_format):
         yield "the access log holds the path, and with it the link's secret id"
+
+
+def leading_keys(statement):
+    keys = (statement.get("Condition") or {}).get("ForAllValues:StringLike", {}).get("dynamodb:LeadingKeys", [])
+    return keys if isinstance(keys, list) else [keys]
+
+
+def roles_of(name, resource):
+    """The roles that a role's own or an attached policy is for."""
+    if resource["Type"] == "AWS::IAM::Role":
+        return [name]
+    return [role[1] for role in resource["Properties"].get("Roles", [])]
+
+
+def check_api(resources):
+    """Every function behind the API may be called by it, and the webhook's routes are the ones that its code knows."""
+    of_type = lambda kind: {name: r["Properties"] for name, r in resources.items() if r["Type"] == kind}
+    permitted = {
+        permission["FunctionName"][1]
+        for permission in of_type("AWS::Lambda::Permission").values()
+        if permission["Principal"] == "apigateway.amazonaws.com"
+    }
+    for name, integration in of_type("AWS::ApiGatewayV2::Integration").items():
+        function = integration["IntegrationUri"][1].split(".")[0]
+        if function not in permitted:
+            yield f"{name}: the API may not call {function}"
+    routes = {
+        route["RouteKey"]
+        for route in of_type("AWS::ApiGatewayV2::Route").values()
+        if "WebhookIntegration" in route["Target"][1]
+    }
+    code = (PROJECT / "shared/src/webhook/mod.rs").read_text(encoding="utf-8")
+    known = set(re.findall(r'"((?:GET|POST) /\S+)" =>', code))
+    for route in sorted(routes ^ known):
+        yield f"{route} is {'a route that the webhook does not know' if route in routes else 'no route of the template'}"
+    for route in resources["ApiStage"]["Properties"].get("RouteSettings", {}):
+        if route not in routes:
+            yield f"ApiStage has settings for {route}, which is no route"
+
+
+def check_incidents(resources):
+    """The times that an incident's states hold, beside the times that the template gives its functions."""
+    code = (PROJECT / "shared/src/domain/incident.rs").read_text(encoding="utf-8")
+    holds = {name: int(s) for name, s in re.findall(r"const (\w+): SignedDuration = SignedDuration::from_secs\((\d+)\)", code)}
+    guard, webhook = resources["Guard"]["Properties"], resources["Webhook"]["Properties"]
+    for what, seconds, name, enough in [
+        ("the webhook's Timeout", webhook["Timeout"], "CLAIM_HOLDS", webhook["Timeout"] < holds["CLAIM_HOLDS"]),
+        ("Guard's Timeout", guard["Timeout"], "LONGEST_RUN", guard["Timeout"] <= holds["LONGEST_RUN"]),
+        (
+            "Guard's MaximumEventAgeInSeconds",
+            guard["EventInvokeConfig"]["MaximumEventAgeInSeconds"],
+            "QUEUE_HOLDS",
+            guard["EventInvokeConfig"]["MaximumEventAgeInSeconds"] <= holds["QUEUE_HOLDS"],
+        ),
+    ]:
+        if not enough:
+            yield f"{what} is {seconds} s, and {name} in domain/incident.rs only {holds[name]} s"
+
+
+def check_snippets():
+    """What people paste is YAML, and leads to the webhook."""
+    files = sorted((PROJECT / "infra/snippets").glob("*.yml"))
+    if not files:
+        yield "infra/snippets/ holds nothing"
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        try:
+            yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            yield f"{path.name} is no YAML: {error}"
+        for url in re.findall(r"https://API_ID\S+", text):
+            if not re.fullmatch(r"https://API_ID\.execute-api\.[a-z0-9-]+\.amazonaws\.com/webhooks/\w+", url):
+                yield f"{path.name}: {url} is no address of the webhook"
 
 
 def statements(resource):
@@ -225,7 +325,10 @@ def main():
         *check_graph(machine),
         *check_tasks(machine, functions),
         *check_template(resources),
+        *check_api(resources),
+        *check_incidents(resources),
         *check_events(),
+        *check_snippets(),
     ]
     for line in wrong:
         print(line, file=sys.stderr)

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::config::{AuthKind, ClusterConfig};
 use crate::error::Error;
 use crate::kafka::{Auth, ConnectionSettings, Credentials};
+use crate::rest_proxy;
 use crate::secrets::{Secret, Secrets, SecretsError};
 
 /// Which of a cluster's principals to be.
@@ -71,6 +72,34 @@ pub async fn settings(
     ))
 }
 
+/// What the cluster's REST Proxy wants to know who asks: `rest_proxy_username` and `rest_proxy_password` of the guard's
+/// secret. `None` where there is no proxy, no secret, or neither field.
+///
+/// # Errors
+/// The secret cannot be read, or has one of the two fields alone.
+pub async fn rest_proxy_credentials(
+    cluster: &ClusterConfig,
+    secrets: &Secrets,
+) -> Result<Option<rest_proxy::Credentials>, Error> {
+    let (Some(_), Some(arns)) = (&cluster.rest_proxy_url, &cluster.secrets) else {
+        return Ok(None);
+    };
+    let secret = Fields::of(&arns.guard, secrets.get(&arns.guard).await?.expose())?;
+    Ok(proxy_credentials(&secret)?)
+}
+
+fn proxy_credentials(secret: &Fields) -> Result<Option<rest_proxy::Credentials>, SecretsError> {
+    const USERNAME: &str = "rest_proxy_username";
+    const PASSWORD: &str = "rest_proxy_password";
+    if !secret.has(USERNAME) && !secret.has(PASSWORD) {
+        return Ok(None);
+    }
+    Ok(Some(rest_proxy::Credentials {
+        username: secret.field(USERNAME)?,
+        password: Secret::new(secret.field(PASSWORD)?),
+    }))
+}
+
 /// The text fields of a JSON secret.
 struct Fields {
     arn: String,
@@ -90,6 +119,10 @@ impl Fields {
         })
     }
 
+    fn has(&self, name: &str) -> bool {
+        self.fields.contains_key(name)
+    }
+
     fn field(&self, name: &str) -> Result<String, SecretsError> {
         self.fields
             .get(name)
@@ -98,5 +131,36 @@ impl Fields {
                 arn: self.arn.clone(),
                 problem: format!("it has no field {name}"),
             })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_may_hold_both_credentials_of_the_proxy_or_none() {
+        let of = |json| proxy_credentials(&Fields::of("arn:x", json).unwrap());
+        let none = of(r#"{"username": "u", "password": "p"}"#).unwrap();
+        assert!(none.is_none());
+        let both = of(r#"{"rest_proxy_username": "me", "rest_proxy_password": "hunter2"}"#);
+        let both = both.unwrap().unwrap();
+        assert_eq!(
+            (both.username.as_str(), both.password.expose()),
+            ("me", "hunter2")
+        );
+        for (half, missing) in [
+            (r#"{"rest_proxy_username": "me"}"#, "rest_proxy_password"),
+            (
+                r#"{"rest_proxy_password": "hunter2"}"#,
+                "rest_proxy_username",
+            ),
+        ] {
+            let error = of(half).unwrap_err().to_string();
+            assert_eq!(
+                error,
+                format!("secret arn:x is not usable: it has no field {missing}")
+            );
+        }
     }
 }

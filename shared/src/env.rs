@@ -9,9 +9,9 @@ use lambda_runtime::tracing::subscriber::filter::{EnvFilter, LevelFilter};
 use serde_json::Value;
 use url::Url;
 
-use crate::app::guard::Sources;
-use crate::config::Config;
-use crate::connect::{Role, settings};
+use crate::app::guard::{SecondSource, Sources};
+use crate::config::{ClusterConfig, Config};
+use crate::connect::{Role, rest_proxy_credentials, settings};
 use crate::error::{Error, chain};
 use crate::executions::Executions;
 use crate::functions::Functions;
@@ -94,6 +94,7 @@ impl GuardSources {
             groups: self.groups.until(deadline),
             records: self.records.until(deadline),
             keeper: self.keeper,
+            proxy: self.proxy,
         }
     }
 }
@@ -208,10 +209,19 @@ impl Env {
     /// The cluster is not configured, or its secret is not usable.
     pub async fn guard(&self, cluster: &str) -> Result<GuardSources, Error> {
         let settings = self.settings(cluster, Role::Guard).await?;
+        let configured = self.configured(cluster)?;
+        let proxy = match configured.rest_proxy_url.clone() {
+            None => None,
+            Some(url) => Some(SecondSource {
+                credentials: rest_proxy_credentials(configured, &self.secrets).await?,
+                url,
+            }),
+        };
         Ok(Sources {
             groups: kafka::GroupReader::connect(settings.clone())?,
             records: kafka::RecordReader::connect(settings.clone())?,
             keeper: kafka::RecordKeeper::connect(settings)?,
+            proxy,
         })
     }
 
@@ -220,11 +230,13 @@ impl Env {
         cluster: &str,
         role: Role,
     ) -> Result<kafka::ConnectionSettings, Error> {
-        let configured = self
-            .config
+        settings(self.configured(cluster)?, role, &self.secrets).await
+    }
+
+    fn configured(&self, cluster: &str) -> Result<&ClusterConfig, Error> {
+        self.config
             .cluster(Some(cluster))
-            .ok_or_else(|| Error::Broken(format!("cluster {cluster} is not configured")))?;
-        settings(configured, role, &self.secrets).await
+            .ok_or_else(|| Error::Broken(format!("cluster {cluster} is not configured")))
     }
 }
 

@@ -22,6 +22,7 @@ pub mod metrics;
 pub mod oidc;
 pub mod page;
 pub mod ports;
+pub mod rest_proxy;
 pub mod secrets;
 pub mod slack;
 pub mod store;

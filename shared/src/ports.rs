@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::domain::approval::AlterRequest;
-use crate::domain::group::GroupObservation;
+use crate::domain::group::{GroupDescription, GroupObservation};
 pub use crate::domain::guard::keeping::KeepingTopic;
 use crate::domain::guard::quarantine::Copy;
 use crate::domain::guard::record::{Header, Record};
@@ -32,6 +32,12 @@ pub trait ReadGroups: Sync {
         expected: &BTreeSet<TopicPartition>,
         stable: bool,
     ) -> impl Future<Output = Result<GroupObservation, KafkaError>> + Send;
+
+    /// The group alone, without its offsets: its state and its members.
+    fn describe(
+        &self,
+        group: &GroupId,
+    ) -> impl Future<Output = Result<GroupDescription, Fault>> + Send;
 
     /// The committed offsets of exactly these partitions, with `require_stable`.
     fn committed(

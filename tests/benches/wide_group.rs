@@ -11,11 +11,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use aws_credential_types::Credentials;
-use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
-};
 use jiff::Timestamp;
 use offset_guard::app::{apply, approval, checkpoint, observe, plan, plan_id, verify};
 use offset_guard::connect::Role;
@@ -32,7 +27,7 @@ use offset_guard_local::client::Client;
 use offset_guard_local::kafka::Kafka;
 use offset_guard_local::run::Run;
 use offset_guard_local::workdir::progress;
-use offset_guard_tests::{Outcome, now, wide};
+use offset_guard_tests::{Outcome, bare, now, wide};
 use serde_json::json;
 use ulid::Ulid;
 
@@ -141,7 +136,9 @@ async fn bench() -> Outcome {
     progress("Starting Apache Kafka and the local AWS ...");
     let kafka = Kafka::start(&run, &wide::kafka()).await?;
     let aws = LocalAws::start(&run, &[].into()).await?;
-    let store = table(&aws.endpoint()).await?;
+    let store = bare::table(&bare::sdk(&aws.endpoint()), TABLE)
+        .await
+        .map_err(|error| error.to_string())?;
     let config = run.dir().join("offset-guard.toml");
     let text = format!(
         "[clusters.main]\nbootstrap_servers = [\"{}\"]\nauth = \"plaintext\"\n\n\
@@ -246,29 +243,6 @@ fn build_kadm(dir: &Path) -> Result<PathBuf> {
         }
         Err(error) => Err(error.into()),
     }
-}
-
-async fn table(endpoint: &str) -> Result<Store> {
-    let config = aws_sdk_dynamodb::Config::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::new(offset_guard_local::aws::REGION))
-        .endpoint_url(endpoint)
-        .credentials_provider(Credentials::new("test", "test", None, None, "bench"))
-        .build();
-    let client = aws_sdk_dynamodb::Client::from_conf(config);
-    let mut create = client
-        .create_table()
-        .table_name(TABLE)
-        .billing_mode(BillingMode::PayPerRequest);
-    for (name, kind) in [("pk", KeyType::Hash), ("sk", KeyType::Range)] {
-        let attribute = AttributeDefinition::builder().attribute_name(name);
-        let key = KeySchemaElement::builder().attribute_name(name);
-        create = create
-            .attribute_definitions(attribute.attribute_type(ScalarAttributeType::S).build()?)
-            .key_schema(key.key_type(kind).build()?);
-    }
-    create.send().await?;
-    Ok(Store::new(client, TABLE.to_owned()))
 }
 
 /// What the approver and the step after them do, as quickly as can be.

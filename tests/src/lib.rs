@@ -18,7 +18,9 @@ use offset_guard_local::stack::{BOOTSTRAP, CLUSTER_ID, Stack, StackOptions};
 use serde_json::{Value, json};
 use ulid::Ulid;
 
+pub mod bare;
 pub mod loopback;
+pub mod situations;
 pub mod wide;
 
 /// What a test returns.
@@ -153,6 +155,15 @@ apply_within_seconds = 900
 cluster = "main"
 pattern = "connect-*"
 settle_seconds = 2
+
+# Its records are to be JSON, and what is none may be skipped; the rules of a real one in seconds.
+[[groups]]
+cluster = "main"
+pattern = "poison-*"
+settle_seconds = 1
+wait_for_empty_seconds = 60
+apply_within_seconds = 120
+guard = { dry_run = false, quarantine_topic = "poison-quarantine", validators = ["json"], min_samples = 3, stall_seconds = 4, rebalance_grace_seconds = 1 }
 
 [[groups]]
 cluster = "main"

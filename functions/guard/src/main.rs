@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use offset_guard::app::guard::{self, Ends, GuardResult};
 use offset_guard::app::incident;
+use offset_guard::domain::guard::verdict::Status;
 use offset_guard::env::{self, Env, event};
 use offset_guard::error;
 use offset_guard::wire::guard::GuardEvent;
@@ -43,12 +44,9 @@ async fn handle(
         state_machine: machine,
     };
     let event: GuardEvent = event(received.payload)?;
-    let run = guard::run(&env.config, &env.store, ends, &event, connect);
+    let run = Box::pin(guard::run(&env.config, &env.store, ends, &event, connect));
+    let seen = |results: &Vec<GuardResult>| results.iter().all(|r| r.status != Status::Unknown);
+    let run = incident::noted(&env.store, event.incident.as_deref(), run, seen);
     // Boxed: the future is deep, and too deep for the compiler within another one.
-    let run = Box::pin(incident::noted(
-        &env.store,
-        event.incident.as_deref(),
-        Box::pin(run),
-    ));
-    Ok(run.await?.unwrap_or_default())
+    Ok(Box::pin(run).await?.unwrap_or_default())
 }

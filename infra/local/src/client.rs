@@ -314,6 +314,8 @@ impl Client {
             .config
             .clone()
             .set("transactional.id", Ulid::generate().to_string())
+            // Some have to stay open for longer than a minute.
+            .set("transaction.timeout.ms", "600000")
             .create()
             .doing(|| "create a transactional producer".to_owned())?;
         let (topic, records) = (topic.to_owned(), records.to_vec());

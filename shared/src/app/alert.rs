@@ -3,20 +3,20 @@
 
 use jiff::Timestamp;
 
+use super::report::Reported;
 use crate::domain::audit::{Audit, AuditStatus};
 use crate::domain::guard::run::{GUARD, GuardRun};
 use crate::domain::identity::Requester;
 use crate::error::{Error, chain};
+use crate::slack::Slack;
 use crate::slack::guard::guard_alert;
-use crate::slack::{Slack, SlackError};
 use crate::store::{Closed, Store};
 use crate::wire::guard::AlertRef;
 
-/// Tells what a run found, and writes the audit record of the execution that does so. One that has its record is told
-/// of already.
+/// How the execution that tells of a run ends: in its audit record, and in the message of whoever wrote that.
 ///
-/// Telling comes first: people who are told twice lose a moment, and those who are never told a night. An alert that
-/// reached nobody is a failed execution, whose alarm is the other way to be heard.
+/// However often and by however many it is told, people hear of it once. An alert that did not reach them is a failed
+/// execution, whose alarm is the other way to be heard.
 ///
 /// # Errors
 /// The run is not stored, or the table failed.
@@ -25,36 +25,27 @@ pub async fn tell(
     slack: &Slack,
     execution: &str,
     alert: &AlertRef,
-) -> Result<Audit, Error> {
-    if let Some(told) = store.audit_of(execution).await? {
-        return Ok(told);
-    }
+) -> Result<Reported, Error> {
     let run = store
         .guard_run(&alert.cluster, &alert.group, alert.at, &alert.run_id)
         .await?
         .ok_or_else(|| Error::Broken(format!("the guard's run {} is not stored", alert.run_id)))?;
-    let told = slack.send(&guard_alert(&run)).await;
-    if let Err(error) = &told {
-        tracing::error!(execution, error = chain(error), "the alert was not told");
+    let message = guard_alert(&run);
+    let audit = audit(run, execution, Timestamp::now());
+    let closed = store.close(&audit).await?;
+    let mut reported = Reported::from(audit);
+    if closed == Closed::Now
+        && let Err(error) = slack.send(&message).await
+    {
+        tracing::error!(execution, error = chain(&error), "the alert was not told");
+        reported.status = AuditStatus::Failed;
+        reported.message = format!("{}. Nobody was told: {error}", reported.message);
     }
-    let audit = audit(run, execution, told, Timestamp::now());
-    match store.close(&audit).await? {
-        Closed::Now => Ok(audit),
-        Closed::Already => store
-            .audit_of(execution)
-            .await?
-            .ok_or_else(|| Error::Broken("an audit record that was there is gone".to_owned())),
-    }
+    Ok(reported)
 }
 
-fn audit(run: GuardRun, execution: &str, told: Result<(), SlackError>, at: Timestamp) -> Audit {
-    let (status, message) = match told {
-        Ok(()) => (AuditStatus::Succeeded, run.summary()),
-        Err(error) => (
-            AuditStatus::Failed,
-            format!("{}. Nobody was told: {error}", run.summary()),
-        ),
-    };
+fn audit(run: GuardRun, execution: &str, at: Timestamp) -> Audit {
+    let message = run.summary();
     Audit {
         at,
         // A plan that was proposed has an execution, and a record, of its own.
@@ -62,7 +53,7 @@ fn audit(run: GuardRun, execution: &str, told: Result<(), SlackError>, at: Times
         execution: execution.to_owned(),
         cluster_id: run.cluster_id,
         group: Some(run.group),
-        status,
+        status: AuditStatus::Succeeded,
         code: format!("GUARD_{}", run.status),
         message,
         requested_by: GUARD.to_owned(),

@@ -58,8 +58,8 @@ async fn ask(
     token: &TaskToken,
 ) -> Result<(), Error> {
     let (plan, recovery) = load(store, plan).await?;
-    if recovery.closed_at.is_some() {
-        // This step outlived its execution: nobody must be asked for what was reported to be over.
+    if recovery.closed_at.is_some() || recovery.superseded_by.is_some() {
+        // This step outlived its execution, or another plan took its place: nobody must be asked for what is over.
         return Err(Error::Broken(format!("plan {} is over", plan.id)));
     }
     let now = Timestamp::now();

@@ -7,12 +7,15 @@ use crate::store::Store;
 
 /// Does `work` for `incident`. `None`: its run has ended or lost its place, and nothing was done.
 ///
+/// What came of it covers the incident's alerts only where `covers` says so: a look that saw nothing does not.
+///
 /// # Errors
 /// Those of `work`, or its start could not be noted.
 pub async fn noted<T>(
     store: &Store,
     incident: Option<&str>,
     work: impl Future<Output = Result<T, Error>>,
+    covers: impl FnOnce(&T) -> bool,
 ) -> Result<Option<T>, Error> {
     let Some(incident) = incident else {
         return work.await.map(Some);
@@ -22,10 +25,9 @@ pub async fn noted<T>(
         return Ok(None);
     }
     let done = work.await;
-    let noted = store
-        .incident_finished(incident, done.is_ok(), Timestamp::now())
-        .await;
-    if let Err(error) = noted {
+    let ok = done.as_ref().is_ok_and(covers);
+    let noted = store.incident_finished(incident, ok, Timestamp::now());
+    if let Err(error) = noted.await {
         // What was done is done. The note that it started runs out by itself.
         tracing::error!(
             incident,

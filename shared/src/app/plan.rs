@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::{observe_stable, plan_id};
 use crate::config::{Config, ResolvedGroup};
 use crate::domain::checkpoint::{Checkpoint, CheckpointHeader};
+use crate::domain::guard::run::GUARD;
 use crate::domain::identity::Requester;
 use crate::domain::offset::{ClusterId, CommittedOffset, Fault, TopicPartition};
 use crate::domain::plan::{
@@ -302,7 +303,24 @@ async fn open(
         expires_at: plan.approve_by + seconds(apply_within_seconds) + CLAIM_MARGIN,
     };
     let recovery = Recovery::open(plan, execution, now);
-    Ok(store.open_recovery(&recovery, &claim, now).await?)
+    match store.open_recovery(&recovery, &claim, now).await? {
+        Opened::HeldBy(holder)
+            if yields(store, plan, &holder).await?
+                && store.supersede_recovery(&recovery, &claim, &holder).await? =>
+        {
+            Ok(Opened::Yes)
+        }
+        opened => Ok(opened),
+    }
+}
+
+/// Whether the plan that holds the group gives way: one that the guard made by itself, to one that a person asks for.
+async fn yields(store: &Store, plan: &Plan, holder: &Claim) -> Result<bool, Error> {
+    if plan.requested_by == GUARD {
+        return Ok(false);
+    }
+    let held = store.plan(&holder.plan).await?;
+    Ok(held.is_some_and(|record| record.requested_by == GUARD))
 }
 
 /// Executes a plan that was made before: by the guard, or by a dry run that a person has read.

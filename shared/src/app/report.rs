@@ -47,7 +47,7 @@ pub async fn run(
     state: &ReportState,
 ) -> Result<Reported, Error> {
     if let Some(found) = &state.alert {
-        return Ok(alert::tell(store, slack, execution, found).await?.into());
+        return alert::tell(store, slack, execution, found).await;
     }
     // An execution that ends another one's recovery reports for that one.
     let (execution, plan_id) = match &state.reconcile {

@@ -57,16 +57,21 @@ pub async fn copy<D: ReadRecords>(records: &D, copy: &Copy) -> Result<Option<Cop
     Ok(record.as_ref().map(seen))
 }
 
-/// The record at exactly this offset.
+/// The record at exactly this offset. An offset that its log no longer has, or has not reached again since its topic
+/// was made anew, is known to hold none.
 async fn at<D: ReadRecords>(
     records: &D,
     partition: &TopicPartition,
     offset: i64,
 ) -> Result<Option<Record>, Fault> {
     let until = offset.saturating_add(1);
-    let read = records
+    let read = match records
         .read(partition, offset, until, View::Uncommitted, ONE)
-        .await?;
+        .await
+    {
+        Err(fault) if fault == Fault::out_of_range() => return Ok(None),
+        read => read?,
+    };
     Ok(read
         .records
         .into_iter()

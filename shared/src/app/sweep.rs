@@ -21,6 +21,9 @@ const RECONCILE_TRIES: usize = 5;
 /// The error that ends a wait in which nobody decided.
 const APPROVAL_EXPIRED: &str = "OffsetGuard.ApprovalExpired";
 
+/// The error that ends a wait whose plan another one took the place of.
+const SUPERSEDED: &str = "OffsetGuard.Superseded";
+
 /// Stands between a plan's id and a number in the name of an execution that ends a recovery.
 const RECONCILE: &str = "-reconcile-";
 
@@ -31,6 +34,8 @@ pub struct Swept {
     pub delivered: usize,
     /// Waits ended because nobody decided in time.
     pub expired: usize,
+    /// Waits ended because another plan took the place of theirs.
+    pub superseded: usize,
     /// Executions started to end a recovery whose own one is gone.
     pub reconciling: usize,
     /// Recoveries that need a person.
@@ -201,6 +206,13 @@ async fn wake(
                 swept.expired += 1;
             }
         }
+        // Where its report is under way instead, nothing waits any more.
+        Standing::Closed(ApprovalStatus::Superseded) => {
+            let cause = "another plan took its place";
+            if end_wait(store, executions, &link, SUPERSEDED, cause).await? {
+                swept.superseded += 1;
+            }
+        }
         Standing::Open | Standing::Closed(_) => {}
     }
     Ok(())
@@ -219,12 +231,20 @@ async fn expire(
         // Decided at the last moment; who decided delivers it.
         return Ok(false);
     }
+    let cause = format!("nobody decided by {}", approval.approve_by);
+    end_wait(store, executions, link, APPROVAL_EXPIRED, &cause).await
+}
+
+async fn end_wait(
+    store: &Store,
+    executions: &Executions,
+    link: &LinkHash,
+    error: &str,
+    cause: &str,
+) -> Result<bool, Error> {
     let Some(token) = store.task_token(link).await? else {
         return Ok(false);
     };
-    let cause = format!("nobody decided by {}", approval.approve_by);
-    let told = executions
-        .task_failed(&token, APPROVAL_EXPIRED, &cause)
-        .await?;
+    let told = executions.task_failed(&token, error, cause).await?;
     Ok(told == Told::Received)
 }

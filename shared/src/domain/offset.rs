@@ -155,6 +155,14 @@ impl Fault {
         }
     }
 
+    /// Of a position before the start or beyond the end of its log (`OFFSET_OUT_OF_RANGE`): nothing is there.
+    #[must_use]
+    pub fn out_of_range() -> Self {
+        Self::Failed {
+            code: "OFFSET_OUT_OF_RANGE".to_owned(),
+        }
+    }
+
     /// Of an answer that is about another group than the one that was asked for.
     #[must_use]
     pub fn another_group() -> Self {
@@ -163,6 +171,8 @@ impl Fault {
         }
     }
 }
+
+impl std::error::Error for Fault {}
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

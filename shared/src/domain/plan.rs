@@ -291,7 +291,7 @@ impl fmt::Display for Warning {
             ),
             Self::GoodRecordsSkipped { records } => write!(
                 f,
-                "{records} of the records that are passed over fail no validator; they are kept, but the group never reads them"
+                "{records} of the records that are passed over fail no validator, and the group never reads them"
             ),
             Self::TwoSamples => f.write_str(
                 "two-sample evidence: the policy asks for no more than two looks at the group before a skip is proposed",

@@ -93,6 +93,9 @@ pub struct Recovery {
     pub apply_until: Option<Timestamp>,
     /// When Apply ended by itself, so that nothing of it can still be under way.
     pub apply_ended_at: Option<Timestamp>,
+    /// The plan that took its place while it waited for its approval. Then the fence is raised, and the group is not
+    /// its own any more.
+    pub superseded_by: Option<PlanId>,
     /// Why a step after the approval refused.
     pub refusals: Vec<Refusal>,
     /// What Verify found.
@@ -116,6 +119,7 @@ impl Recovery {
             fence: 0,
             apply_until: None,
             apply_ended_at: None,
+            superseded_by: None,
             refusals: Vec::new(),
             outcome: None,
             closed_at: None,

@@ -148,6 +148,11 @@ fn not_applied(
     succeeded: &dyn Fn(&str, String) -> Conclusion,
     because: &dyn Fn(&str) -> String,
 ) -> Conclusion {
+    if let Some(by) = on_record.recovery.and_then(|r| r.superseded_by.as_ref()) {
+        let message =
+            format!("plan {by}, which somebody asked for, took its place; no offset was changed");
+        return succeeded("SUPERSEDED", message);
+    }
     let refusals = on_record.recovery.map_or(&[][..], |r| &r.refusals[..]);
     match on_record
         .approval
@@ -209,6 +214,7 @@ fn refused(refusals: &[Refusal]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::plan::PlanId;
     use crate::domain::testing::*;
 
     /// What is said of the incident's plan.
@@ -275,6 +281,19 @@ mod tests {
         let failed = concluded(dry, Some("the table failed"));
         assert_eq!(failed.status, AuditStatus::Failed);
         assert!(failed.message.contains("the table failed"), "{failed:?}");
+    }
+
+    #[test]
+    fn a_plan_whose_place_was_taken_is_no_failure_and_names_the_other() {
+        let superseded = |_: &mut PlanRecord, recovery: &mut Recovery| {
+            recovery.superseded_by = Some(PlanId("01JOTHER".to_owned()));
+        };
+        for error in [None, Some("OffsetGuard.Superseded")] {
+            let conclusion = concluded(superseded, error);
+            assert_eq!(conclusion.status, AuditStatus::Succeeded);
+            assert_eq!(conclusion.code, "SUPERSEDED");
+            assert!(conclusion.message.contains("01JOTHER"), "{conclusion:?}");
+        }
     }
 
     #[test]

@@ -14,6 +14,8 @@ use super::group::{
     TopicDescription,
 };
 use super::guard::quarantine::Reread;
+use super::guard::quarantine::{Copy, CopySeen, DedupeId, Kept, Reread, SkippedRecord};
+use super::guard::testing::outline;
 use super::identity::Requester;
 use super::offset::{
     ClusterId, CommittedOffset, Fault, GroupId, TopicId, TopicPartition, Watermarks,
@@ -172,7 +174,39 @@ pub(super) enum Target {
     Shift(i64),
     Earliest,
     Undo(Plan, PreImage),
+    /// The commits at which records were read, these records, and whether two samples are all that there was.
+    Past(BTreeMap<TopicPartition, i64>, Vec<SkippedRecord>, bool),
     Missing(Refusal),
+}
+
+/// A record that is passed over, and where it is kept.
+pub(super) fn skipped(partition: i32, offset: i64, kept: Kept) -> SkippedRecord {
+    SkippedRecord {
+        partition: p(partition),
+        record: outline(offset),
+        failure: None,
+        dedupe_id: DedupeId(format!("{partition}-{offset}")),
+        kept,
+    }
+}
+
+/// In quarantine at that offset.
+pub(super) fn kept(offset: i64) -> Kept {
+    Kept::In(Copy {
+        partition: TopicPartition::new("shipments-quarantine", 0),
+        offset,
+    })
+}
+
+/// What is found where everything is as it was.
+pub(super) fn reread(skipped: &SkippedRecord) -> Reread {
+    Reread {
+        source: Ok(Some(skipped.record.clone())),
+        copy: Ok(Some(CopySeen {
+            fingerprint: skipped.record.fingerprint.clone(),
+            dedupe_id: Some(skipped.dedupe_id.clone()),
+        })),
+    }
 }
 
 impl Target {
@@ -183,6 +217,11 @@ impl Target {
             later: Vec::new(),
             passed_over: (0, BTreeSet::new()),
         }
+    }
+
+    pub(super) fn past(committed: &[(i32, i64)], records: Vec<SkippedRecord>) -> Self {
+        let committed = committed.iter().map(|(n, offset)| (p(*n), *offset));
+        Self::Past(committed.collect(), records, false)
     }
 
     pub(super) fn offsets(offsets: &[(i32, i64)]) -> Self {
@@ -277,6 +316,11 @@ impl Scene {
                 Target::Undo(plan, pre_image) => Targets::Undo {
                     plan,
                     pre_image: &pre_image.0,
+                },
+                Target::Past(committed, records, two_samples) => Targets::Past {
+                    committed,
+                    records,
+                    two_samples: *two_samples,
                 },
                 Target::Missing(refusal) => Targets::Missing(refusal),
             },

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::checkpoint::CheckpointId;
+use super::guard::quarantine::Kept;
+use super::guard::testing::failure;
 use super::guard::verdict::Verdict;
 use super::offset::{Fault, TopicPartition};
 use super::plan::{LeftAlone, PlanId, Warning};
@@ -463,5 +465,19 @@ fn one_plan_as_csv() {
     reading(&mut scene.seen, 0).committed = Ok(None);
     let mut plan = scene.ready();
     plan.reason = "a \"quote\",\na line, and a\ttab".into();
+    insta::assert_snapshot!(format!("{}\ndigest {}", plan.to_csv(), plan.digest()));
+}
+
+/// A skip: one record that a validator fails and that is kept, and one after a gap that nobody keeps.
+#[test]
+fn one_skip_as_csv() {
+    let mut bad = skipped(0, 31, kept(7));
+    bad.failure = Some(failure(31));
+    let mut lost = skipped(2, 35, Kept::No);
+    lost.record.key_bytes = None;
+    lost.record.value_bytes = None;
+    lost.record.leader_epoch = None;
+    let scene = Scene::from(Target::past(&[(0, 31), (2, 31)], vec![bad, lost]));
+    let plan = scene.ready();
     insta::assert_snapshot!(format!("{}\ndigest {}", plan.to_csv(), plan.digest()));
 }

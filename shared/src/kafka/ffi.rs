@@ -35,7 +35,7 @@ pub(super) use self::describe::{Topic, describe_group, describe_topics};
 pub(super) use self::offsets::{
     Found, Isolation, Spec, all_committed, alter, committed, delete, list_offsets,
 };
-pub(super) use self::records::{produce, record};
+pub(super) use self::records::{last_high_watermark, produce, record};
 use super::error::ErrorCode;
 use super::handle::Handle;
 

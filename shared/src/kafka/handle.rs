@@ -11,7 +11,7 @@ use rdkafka::ClientContext;
 use rdkafka::client::OAuthToken;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
-use rdkafka::error::KafkaError as RdKafkaError;
+use rdkafka::error::{KafkaError as RdKafkaError, RDKafkaErrorCode};
 use rdkafka_sys::rd_kafka_t;
 use ulid::Ulid;
 
@@ -160,6 +160,10 @@ impl ClientContext for Context {
     }
 
     fn error(&self, error: RdKafkaError, reason: &str) {
+        // What a reader of records waits for, and nothing that went wrong.
+        if error.rdkafka_error_code() == Some(RDKafkaErrorCode::PartitionEOF) {
+            return;
+        }
         // Positive codes are brokers' answers, such as that this principal may not see the handle's own group, which
         // nobody needs. And "all brokers are down" follows a refused login, but says less.
         let refused = self.last_error().class() == ErrorClass::NotAuthorised;

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::error::KafkaError;
 use super::{GroupReader, GroupWriter};
 use crate::domain::approval::{AlterRequest, Change};
-use crate::domain::group::GroupObservation;
+use crate::domain::group::{GroupDescription, GroupObservation};
 use crate::domain::offset::{ClusterId, CommittedOffset, Fault, GroupId, TopicPartition};
 use crate::domain::recovery::AlterAnswer;
 use crate::ports::{AlterGroups, ReadGroups};
@@ -29,6 +29,10 @@ impl ReadGroups for GroupReader {
         stable: bool,
     ) -> Result<GroupObservation, KafkaError> {
         self.observe(group, expected, stable).await
+    }
+
+    async fn describe(&self, group: &GroupId) -> Result<GroupDescription, Fault> {
+        self.describe(group).await
     }
 
     async fn committed(

@@ -1,5 +1,7 @@
 //! Reading records as they are.
 
+use std::ops::Range;
+use std::slice;
 use std::time::{Duration, Instant};
 
 use rdkafka::consumer::Consumer;
@@ -10,6 +12,7 @@ use super::GroupReader;
 use super::error::{ErrorClass, ErrorCode, KafkaError};
 use super::ffi::{self, Isolation, Spec};
 use super::handle;
+use super::observe::split;
 use super::settings::ConnectionSettings;
 use crate::domain::guard::record::Record;
 use crate::domain::offset::{Fault, TopicPartition};
@@ -68,6 +71,12 @@ impl RecordReader {
 
     /// Up to where `view` sees now, for a read from `from` on; a position that is not in the log is a fault.
     async fn end(&self, partition: &TopicPartition, from: i64, view: View) -> Result<i64, Fault> {
+        let asked = slice::from_ref(partition);
+        let topics = self.groups.topics(asked).await;
+        let (_, mut faults) = split::<()>(asked, &topics.map_err(|error| error.fault())?);
+        if let Some(Err(fault)) = faults.remove(partition) {
+            return Err(fault);
+        }
         let start = self
             .offset(partition, Spec::Earliest, View::Uncommitted)
             .await?;
@@ -81,7 +90,7 @@ impl RecordReader {
             View::Committed | View::Uncommitted => end,
         };
         if from < start || from > high {
-            return Err(out_of_range());
+            return Err(Fault::out_of_range());
         }
         Ok(end)
     }
@@ -96,7 +105,7 @@ impl RecordReader {
             View::Committed => Isolation::ReadCommitted,
             View::Uncommitted => Isolation::ReadUncommitted,
         };
-        let asked = std::slice::from_ref(partition);
+        let asked = slice::from_ref(partition);
         let mut ends = self.groups.ends(asked, spec, isolation).await;
         Ok(ends.pop().ok_or_else(Fault::missing)??.offset)
     }
@@ -135,7 +144,7 @@ impl ReadRecords for RecordReader {
 fn read(
     settings: &ConnectionSettings,
     partition: &TopicPartition,
-    range: std::ops::Range<i64>,
+    range: Range<i64>,
     view: View,
     limits: ReadLimits,
     deadline: Instant,
@@ -183,8 +192,13 @@ fn read(
                     break;
                 }
             }
-            // The end can only have moved up since it was asked for.
-            Some(Err(RdKafkaError::PartitionEOF(_))) => read.until = range.end,
+            // A leader that was only just elected may not know yet how far the log was readable before.
+            Some(Err(RdKafkaError::PartitionEOF(_))) => {
+                let high = ffi::last_high_watermark(&consumer, partition);
+                if high.map_err(ErrorCode::fault)? >= range.end {
+                    read.until = range.end;
+                }
+            }
             Some(Err(error)) => {
                 let code = ErrorCode::of(&error);
                 if !is_about_a_connection(code) {
@@ -204,14 +218,9 @@ fn is_about_a_connection(code: ErrorCode) -> bool {
 
 fn fault(code: ErrorCode) -> Fault {
     if code == ErrorCode::AUTO_OFFSET_RESET {
-        return out_of_range();
+        return Fault::out_of_range();
     }
     code.fault()
-}
-
-/// As the broker names it, wherever it was noticed.
-fn out_of_range() -> Fault {
-    failed("OFFSET_OUT_OF_RANGE")
 }
 
 fn failed(code: &str) -> Fault {

@@ -142,7 +142,8 @@ fn numbers(
         count => by_group.push(("RecordsInQuarantine", Unit::Count, to_u64(count))),
     }
     match run.second_source {
-        SecondSource::NotConfigured => {}
+        // Where the brokers cannot be read, there is nothing to disagree with.
+        SecondSource::NotConfigured | SecondSource::Alone { .. } => {}
         SecondSource::Agrees => by_group.push(("SecondSourceDisagrees", Unit::Count, 0)),
         SecondSource::Differs { .. } | SecondSource::AnotherCluster { .. } => {
             by_group.push(("SecondSourceDisagrees", Unit::Count, 1));

@@ -66,11 +66,17 @@ impl Case {
         }
     }
 
-    /// Whether no link of this recovery was decided, and none will be.
+    /// Whether no link of this recovery was decided, and none will be. Where another plan took its place, that says more.
     fn ended_undecided(&self) -> bool {
-        self.audit
+        let superseded = self
+            .recovery
             .as_ref()
-            .is_some_and(|audit| audit.decided_at.is_none())
+            .is_some_and(|r| r.superseded_by.is_some());
+        !superseded
+            && self
+                .audit
+                .as_ref()
+                .is_some_and(|audit| audit.decided_at.is_none())
     }
 
     fn progress(&self) -> Stage {

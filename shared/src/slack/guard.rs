@@ -43,6 +43,7 @@ pub fn guard_alert(run: &GuardRun) -> Value {
     match &run.second_source {
         SecondSource::NotConfigured | SecondSource::Agrees => {}
         other @ (SecondSource::Differs { .. }
+        | SecondSource::Alone { .. }
         | SecondSource::AnotherCluster { .. }
         | SecondSource::Unavailable { .. }) => {
             ends.push(escape(&format!("Second source: {other}")));

@@ -202,6 +202,22 @@ impl Store {
         }
     }
 
+    /// What ends the wait for a plan's approval, whether it was asked for yet or not, and fails where it is decided.
+    ///
+    /// It reads no approval: who plans has no right to one, nor to the token that lies beside it.
+    pub(super) async fn end_of_wait(&self, plan: &PlanId) -> Result<Vec<Write>, Cause> {
+        let key = keys::approval_pointer(plan);
+        let Some(pointer) = self.get(&key).await? else {
+            return Ok(vec![Write::none(key)]);
+        };
+        let link = LinkHash(pointer.text("link")?.to_owned());
+        let newest = Write::check(key).when("#link = :link");
+        Ok(vec![
+            newest.value(":link", text(&link.0)),
+            lapse(&link, Lapse::Superseded).into(),
+        ])
+    }
+
     /// The token of the execution that waits for this approval.
     ///
     /// # Errors

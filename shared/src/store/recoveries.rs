@@ -66,12 +66,8 @@ impl Store {
     ) -> Result<Opened, Cause> {
         for tries in 0..TRIES {
             let take = take_claim(r, claim, now);
-            let recovery = Write::put_new(self.recovery_item(r).await?);
-            let open = item(keys::open(&r.plan))
-                .with("plan", text(&r.plan.0))
-                .with("execution", text(&r.execution));
-            let not_ended = Write::none(keys::audit_pointer(&r.execution));
-            let writes = [take, recovery, Write::put(open), not_ended];
+            let [recovery, open, not_ended] = self.opening(r).await?;
+            let writes = [take, recovery, open, not_ended];
             let ended = match self.transact(&writes).await? {
                 Transacted::Done => return Ok(Opened::Yes),
                 Transacted::Failed(failed) => failed.last() == Some(&true),
@@ -100,6 +96,58 @@ impl Store {
             back_off(tries).await;
         }
         Err(Cause::Contended)
+    }
+
+    /// Takes the place of the recovery that holds the group, and opens this one: only while the other waits for its
+    /// approval, asked for or not. In one transaction its approval is closed, its fence raised and its claim handed
+    /// over, so that it can be neither approved nor applied from then on. It stays open until its execution reports.
+    ///
+    /// `false`: it is decided, over, or does not hold the group any more; nothing happened.
+    ///
+    /// # Errors
+    /// An item is damaged, or the table cannot be reached.
+    pub async fn supersede_recovery(
+        &self,
+        r: &Recovery,
+        claim: &Claim,
+        holder: &Claim,
+    ) -> Result<bool> {
+        let supersede = async {
+            let hand_over = Write::put(claim_item(r, claim))
+                .when("#execution = :execution AND #plan = :plan")
+                .value(":execution", text(&holder.execution))
+                .value(":plan", text(&holder.plan.0));
+            let fence = Write::change(
+                keys::recovery(&holder.plan),
+                "SET #fence = :raised, #superseded_by = :by",
+            )
+            .when(
+                "#fence = :none AND attribute_not_exists(#apply_by) \
+                 AND attribute_not_exists(#closed_at)",
+            )
+            .value(":none", number(0))
+            .value(":raised", number(1))
+            .value(":by", text(&r.plan.0));
+            let mut writes = vec![hand_over, fence.into()];
+            writes.extend(self.opening(r).await?);
+            writes.extend(self.end_of_wait(&holder.plan).await?);
+            Ok(matches!(self.transact(&writes).await?, Transacted::Done))
+        };
+        supersede
+            .await
+            .map_err(|cause: Cause| cause.of("supersede_recovery"))
+    }
+
+    /// What opens a recovery, apart from its claim.
+    async fn opening(&self, r: &Recovery) -> Result<[Write; 3], Cause> {
+        let open = item(keys::open(&r.plan))
+            .with("plan", text(&r.plan.0))
+            .with("execution", text(&r.execution));
+        Ok([
+            Write::put_new(self.recovery_item(r).await?),
+            Write::put(open),
+            Write::none(keys::audit_pointer(&r.execution)),
+        ])
     }
 
     /// A plan's recovery.
@@ -463,6 +511,10 @@ impl Store {
             .with("fence", number(r.fence))
             .with_some("apply_until", r.apply_until.map(time))
             .with_some("apply_ended_at", r.apply_ended_at.map(time))
+            .with_some(
+                "superseded_by",
+                r.superseded_by.as_ref().map(|by| text(&by.0)),
+            )
             .with_all(refusals)
             .with_some("outcome", r.outcome.as_ref().map(word))
             .with_some("closed_at", r.closed_at.map(time)))
@@ -483,6 +535,7 @@ impl Store {
                 commits: item.text("quiet_commits")?.to_owned(),
             }),
         };
+        let superseded_by = item.some_text("superseded_by")?;
         Ok(Recovery {
             plan,
             execution: item.text("execution")?.to_owned(),
@@ -494,6 +547,7 @@ impl Store {
             fence: fence.ok_or(Damaged { attribute: "fence" })?,
             apply_until: item.some_time("apply_until")?,
             apply_ended_at: item.some_time("apply_ended_at")?,
+            superseded_by: superseded_by.map(|by| PlanId(by.to_owned())),
             refusals: refusals.unwrap_or_default(),
             outcome: item.some_word("outcome")?,
             closed_at: item.some_time("closed_at")?,
@@ -503,11 +557,7 @@ impl Store {
 
 /// Takes a claim where there is none, where it is over, or where it is this execution's for this plan.
 fn take_claim(r: &Recovery, claim: &Claim, now: Timestamp) -> Write {
-    let claim_item = item(keys::claim(&r.cluster_id, &r.group))
-        .with("execution", text(&claim.execution))
-        .with("plan", text(&claim.plan.0))
-        .with("expires_at", time(claim.expires_at));
-    Write::put(claim_item)
+    Write::put(claim_item(r, claim))
         .when(
             "attribute_not_exists(#pk) OR #expires_at <= :now \
              OR (#execution = :execution AND #plan = :plan)",
@@ -515,4 +565,11 @@ fn take_claim(r: &Recovery, claim: &Claim, now: Timestamp) -> Write {
         .value(":now", time(now))
         .value(":execution", text(&claim.execution))
         .value(":plan", text(&claim.plan.0))
+}
+
+fn claim_item(r: &Recovery, claim: &Claim) -> Item {
+    item(keys::claim(&r.cluster_id, &r.group))
+        .with("execution", text(&claim.execution))
+        .with("plan", text(&claim.plan.0))
+        .with("expires_at", time(claim.expires_at))
 }

@@ -1,6 +1,6 @@
 //! What the guard remembers of a group: a ring of its latest runs, each with all of its looks.
 //!
-//! A run that comes less than [`LEAST_APART`] after the run before the newest takes the newest one's place instead of one
+//! A run that comes less than a least distance after the run before the newest takes the newest one's place instead of one
 //! more: however many alerts start runs, any two runs that stand side by side but one are that far apart, and the ring
 //! reaches back as far as it must. Nothing that was seen is lost with a place: the later samples carry on since when each
 //! offset stands.
@@ -24,9 +24,6 @@ pub const RING_RUNS: u64 = 24;
 
 /// How long a run is remembered at most.
 const KEPT: SignedDuration = SignedDuration::from_hours(7 * 24);
-
-/// How far two runs must lie apart for one in between to be kept.
-const LEAST_APART: SignedDuration = SignedDuration::from_secs(60);
 
 /// What is remembered of a group.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -61,11 +58,11 @@ impl Head {
     }
 
     /// The number of a run that begins at `run`, and when the one before it began.
-    fn next(&self, run: Timestamp) -> (u64, Option<Timestamp>) {
+    fn next(&self, run: Timestamp, least_apart: SignedDuration) -> (u64, Option<Timestamp>) {
         match (self.newest, self.before) {
             (None, _) => (1, None),
             // Without a sign, so that one clock that was wrong does not hold the ring.
-            (Some((number, _)), Some(before)) if run.duration_since(before).abs() < LEAST_APART => {
+            (Some((number, _)), Some(before)) if run.duration_since(before).abs() < least_apart => {
                 (number, Some(before))
             }
             (Some((number, newest)), _) => (number + 1, Some(newest)),
@@ -143,7 +140,8 @@ impl Store {
     }
 
     /// Remembers the looks of one run, which all have its `run`, until seven days after `now`. `ring_seq` is what
-    /// [`Self::samples`] said before the run looked.
+    /// [`Self::samples`] said before the run looked; `least_apart` is how far two runs must lie apart for one in between
+    /// to be kept.
     ///
     /// `false`: another run was faster, and nothing is written. No looks at all are nothing to write.
     ///
@@ -155,9 +153,10 @@ impl Store {
         group: &GroupId,
         ring_seq: u64,
         looks: &[Sample],
+        least_apart: SignedDuration,
         now: Timestamp,
     ) -> Result<bool> {
-        self.try_put_samples(cluster, group, ring_seq, looks, now)
+        self.try_put_samples(cluster, group, ring_seq, looks, least_apart, now)
             .await
             .map_err(|cause| cause.of("put_samples"))
     }
@@ -168,6 +167,7 @@ impl Store {
         group: &GroupId,
         ring_seq: u64,
         looks: &[Sample],
+        least_apart: SignedDuration,
         now: Timestamp,
     ) -> Result<bool, Cause> {
         let Some(run) = looks.first().map(|look| look.run) else {
@@ -177,7 +177,7 @@ impl Store {
         if head.seq != ring_seq {
             return Ok(false);
         }
-        let (run_number, before) = head.next(run);
+        let (run_number, before) = head.next(run, least_apart);
         let columns: Vec<_> = looks.iter().map(Look::from).collect();
         let packed = Packed::new(&columns)?;
         let expires_at = now + KEPT;
@@ -224,7 +224,7 @@ mod tests {
         let mut head = Head::default();
         runs.iter()
             .map(|run| {
-                let (number, before) = head.next(at(*run));
+                let (number, before) = head.next(at(*run), SignedDuration::from_secs(60));
                 head.newest = Some((number, at(*run)));
                 head.before = before;
                 number

@@ -126,7 +126,12 @@ impl Write {
 
     /// That there is no such item.
     pub(super) fn none(key: Key) -> Self {
-        Self::new(Action::Check(key)).when(IS_NEW)
+        Self::check(key).when(IS_NEW)
+    }
+
+    /// That an item is as its condition says.
+    pub(super) fn check(key: Key) -> Self {
+        Self::new(Action::Check(key))
     }
 
     /// Deletes an item, if there is one.

@@ -58,6 +58,8 @@ pub(crate) enum Act {
 #[derive(Clone)]
 pub(crate) struct Bench {
     pub(crate) store: Store,
+    /// The name of the table.
+    pub(crate) table: String,
     config: Arc<Config>,
     pub(crate) execution: String,
     pub(crate) group: String,
@@ -107,8 +109,10 @@ impl Bench {
         policy: &str,
     ) -> Result<Self> {
         let id = Ulid::generate();
+        let table = format!("bench-{id}");
         Ok(Self {
-            store: own_table(world, &format!("bench-{id}")).await?,
+            store: own_table(world, &table).await?,
+            table,
             config: Arc::new(config),
             execution: format!("arn:of:an:execution:{id}"),
             group: format!("{policy}-{}", id.to_string().to_lowercase()),
@@ -172,13 +176,21 @@ impl Bench {
         if let (Some(request), Some(target)) = (request.as_object_mut(), target.as_object()) {
             request.extend(target.clone());
         }
-        let input = json!({ "request": request });
+        self.plan_step(&json!({ "request": request })).await
+    }
+
+    /// The plan step for a plan that the guard made; it is expected to be one that waits for its approval.
+    pub(crate) async fn take_over(&self, id: &PlanId) -> Result<PlanId> {
+        self.plan_step(&json!({ "plan_id": id })).await
+    }
+
+    async fn plan_step(&self, input: &Value) -> Result<PlanId> {
         let answer = plan::run(
             &self.config,
             &self.store,
             &self.execution,
             self.started_at,
-            &input,
+            input,
             self.reads(),
         )
         .await?;
@@ -186,6 +198,16 @@ impl Bench {
             return Ok(answer.plan_id);
         }
         Err(answer.summary.into())
+    }
+
+    /// Takes a plan of the guard over, approves and admits it; everything up to Apply.
+    pub(crate) async fn approved_plan(&self, id: &PlanId) -> Result<()> {
+        self.take_over(id).await?;
+        let admission = self.admit(id).await?;
+        if admission.admitted {
+            return Ok(());
+        }
+        Err(format!("not admitted: {:?}", admission.refused).into())
     }
 
     /// The stored plan.

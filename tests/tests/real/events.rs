@@ -8,20 +8,26 @@ use std::path::{Path, PathBuf};
 
 use data_encoding::BASE64;
 use offset_guard::domain::offset::GroupId;
+use offset_guard::domain::plan::{PlanId, PlanResult};
 use offset_guard_local::operator::{Execution, Function, Invoked, form_token, link_in, text_of};
 use offset_guard_local::stack::{BOOTSTRAP, CLUSTER_ID, Stack, StackOptions};
 use offset_guard_tests::{CLASSIC_ON_4, Outcome, PATIENCE, World, now};
 use serde_json::{Value, json};
 
+use crate::alerts;
+
 /// The group and the topic that the examples name.
 const GROUP: &str = "shipment-sync";
 const TOPIC: &str = "shipments";
+/// Where the guard would keep a record of theirs.
+const QUARANTINE: &str = "shipments-quarantine";
 
 /// A stack of its own, since the examples name one group and sweep everything.
 async fn stage() -> Result<World, Box<dyn Error>> {
     let config = format!(
         "[clusters.main]\nbootstrap_servers = [\"{BOOTSTRAP}\"]\ncluster_id = \"{CLUSTER_ID}\"\nauth = \"plaintext\"\n\
-         [[groups]]\ncluster = \"main\"\nname = \"{GROUP}\"\nsettle_seconds = 1\n"
+         [[groups]]\ncluster = \"main\"\nname = \"{GROUP}\"\nsettle_seconds = 1\n\
+         guard = {{ quarantine_topic = \"{QUARANTINE}\", rebalance_grace_seconds = 0 }}\n"
     );
     let options = StackOptions {
         config,
@@ -182,6 +188,7 @@ async fn every_example_does_what_its_name_says() -> Outcome {
     examples
         .approved("recovery-restore-missing", &before, 31)
         .await?;
+    would_skip(&mut examples).await?;
 
     examples.read_on().await?;
     let cut_off = examples.start("recovery-rewind-before", &before).await?;
@@ -211,10 +218,71 @@ async fn every_example_does_what_its_name_says() -> Outcome {
         .await?;
     assert!(nothing_left(&swept), "{swept}");
 
+    guarded(&mut examples).await?;
+
     let there: BTreeSet<_> = fs::read_dir(folder())?
         .map(|file| Ok(file?.file_name().to_string_lossy().into_owned()))
         .collect::<std::io::Result<_>>()?;
     assert_eq!(examples.sent, there);
+    Ok(())
+}
+
+/// Asks the guard what a skip would do, which leaves everything as it is.
+async fn would_skip(examples: &mut Examples<'_>) -> Outcome {
+    let world = examples.world;
+    world.client.create_topic(QUARANTINE, 1, &[]).await?;
+    let asked = examples
+        .invoke(Function::Guard, "guard-ask-skip", &[])
+        .await?;
+    let plan = PlanId(asked[0]["plan"].as_str().unwrap_or_default().to_owned());
+    let record = world.store.plan(&plan).await?;
+    let record = record.ok_or_else(|| format!("no plan: {asked}"))?;
+    let PlanResult::Ready(plan) = record.result else {
+        return Err(format!("{:?}", record.result).into());
+    };
+    let passed_over: Vec<_> = plan.skips.iter().map(|skip| skip.record.offset).collect();
+    assert_eq!(passed_over, [31, 32, 33]);
+    let offsets = world.offsets(GROUP, TOPIC, 3).await?;
+    assert_eq!(offsets, [31, 31, 31].map(Some));
+    Ok(())
+}
+
+/// Lets the guard look in each of its ways, tell, and go back where it is asked to.
+async fn guarded(examples: &mut Examples<'_>) -> Outcome {
+    let world = examples.world;
+    let scheduled = [("/scheduled_time", &*now())];
+    let in_cluster = [("/cluster", "main")];
+    for (name, replaced) in [
+        ("guard-scheduled", &scheduled[..]),
+        ("guard-one-group", &[]),
+        ("guard-incident", &in_cluster),
+    ] {
+        let looked = examples.invoke(Function::Guard, name, replaced).await?;
+        assert_eq!(looked[0]["group"], GROUP, "{name}: {looked}");
+        assert_eq!(looked[0]["status"], "HEALTHY", "{name}: {looked}");
+    }
+
+    let found = alerts::found(world, GROUP);
+    world.store.put_guard_run(&found).await?;
+    let of_this = [
+        ("/alert/run_id", &*found.id),
+        ("/alert/at", &*found.at.to_string()),
+        ("/alert/cluster", "main"),
+    ];
+    let alert = examples.start("recovery-alert", &of_this).await?;
+    assert_eq!(alert.end().await?.code(), "GUARD_CRITICAL");
+
+    let asked = examples
+        .invoke(Function::Guard, "guard-ask-rewind", &[])
+        .await?;
+    let plan = asked[0]["plan"].as_str();
+    let plan = plan.ok_or_else(|| format!("no plan: {asked}"))?;
+    let link = examples.link().await?;
+    world.operator.approve(&link, GROUP).await?;
+    let machine = world.stack.output("StateMachineArn")?;
+    let machine = machine.replace(":stateMachine:", ":execution:");
+    let execution = world.operator.execution(format!("{machine}:{plan}"));
+    assert_eq!(examples.verified(&execution, 42).await?, plan);
     Ok(())
 }
 

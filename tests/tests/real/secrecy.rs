@@ -136,7 +136,7 @@ fn token_of(item: &HashMap<String, AttributeValue>) -> Option<String> {
 }
 
 /// All that the states of an execution were given and gave, errors among it, as the service tells it.
-async fn passed_on(world: &World, arn: &str) -> Result<String> {
+pub(crate) async fn passed_on(world: &World, arn: &str) -> Result<String> {
     let asked = json!({"executionArn": arn, "maxResults": 1_000});
     let history = call(world, "AWSStepFunctions.GetExecutionHistory", &asked).await?;
     Ok(history.to_string())

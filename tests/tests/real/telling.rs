@@ -12,6 +12,7 @@ use offset_guard_tests::{CLASSIC_ON_4, Outcome, World, shared_options};
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::alerts;
 use crate::asked::{Asked, Result, request};
 use crate::secrecy::logs;
 use crate::secrets::form_key_arn;
@@ -62,6 +63,16 @@ async fn a_slack_that_fails_stops_what_nobody_was_told_of_and_nothing_else() -> 
     });
     assert_eq!(counted.count(), 5, "{text}");
     assert!(text.contains("the result could not be told"), "{text}");
+
+    // An alert of the guard, which is for nothing else than to be told.
+    let run = alerts::found(&world, &world.group("test"));
+    let ended = alerts::told(&world, &run).await?;
+    assert_eq!(
+        (ended.status.as_str(), ended.code()),
+        ("FAILED", "GUARD_CRITICAL")
+    );
+    let cause = ended.cause.unwrap_or_default();
+    assert!(cause.contains("Nobody was told: Slack answered"), "{cause}");
 
     // None is configured, or something else than a webhook.
     slack.behave(Behaviour::Accept)?;

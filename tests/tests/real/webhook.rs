@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -14,7 +14,7 @@ use offset_guard_local::alertmanager::Alertmanager;
 use offset_guard_local::client::Commit;
 use offset_guard_local::operator::{link_in, text_of};
 use offset_guard_local::stack::{Stack, StackOptions};
-use offset_guard_tests::loopback::Server;
+use offset_guard_tests::loopback::{Request, Server};
 use offset_guard_tests::{CLASSIC_ON_4, Outcome, PATIENCE, World, shared_options};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -64,7 +64,12 @@ fn secret(sender: &str) -> String {
 #[derive(Debug, Clone, Default)]
 struct Lambda {
     state: Arc<Mutex<Invocations>>,
+    /// The local AWS, whose own Lambda runs guard for groups of [`GUARDED`].
+    aws: Arc<OnceLock<String>>,
 }
+
+/// Before the names of groups that guard itself looks at.
+const GUARDED: &str = "test-guarded-";
 
 #[derive(Debug, Default)]
 struct Invocations {
@@ -86,6 +91,22 @@ impl Lambda {
             .taken
             .push(serde_json::from_slice(event).unwrap_or(Value::Null));
         (202, String::new())
+    }
+
+    /// Hands an event over to the local AWS where guard is to have it.
+    async fn forward(&self, request: &Request) -> Option<u16> {
+        let event: Value = serde_json::from_slice(&request.body).ok()?;
+        if !event["group"].as_str()?.starts_with(GUARDED) {
+            return None;
+        }
+        let http = reqwest::Client::builder().no_proxy().build().ok()?;
+        let mut forwarded = http
+            .post(format!("{}{}", self.aws.get()?, request.path))
+            .body(request.body.clone());
+        for name in ["authorization", "x-amz-invocation-type", "x-amz-date"] {
+            forwarded = forwarded.header(name, request.headers.get(name)?);
+        }
+        Some(forwarded.send().await.ok()?.status().as_u16())
     }
 
     fn throttle(&self, next: usize) {
@@ -126,7 +147,10 @@ impl Stage {
                 if event.is_none_or(|kind| kind != "Event") || !request.path.contains("guard") {
                     return (400, "{}".to_owned());
                 }
-                invoked.invoked(&request.body)
+                match invoked.forward(&request).await {
+                    Some(status) => (status, String::new()),
+                    None => invoked.invoked(&request.body),
+                }
             }
         })
         .await?;
@@ -136,6 +160,8 @@ impl Stage {
             .aws_environment
             .insert("AWS_ENDPOINT_URL_LAMBDA".to_owned(), server.url.clone());
         let world = World::of(Stack::start(&options).await?, CLASSIC_ON_4)?;
+        let aws = world.stack.aws_endpoint().to_owned();
+        lambda.aws.set(aws).map_err(|_| "it is set")?;
         let api = world.stack.output("ApiUrl")?.to_owned();
         let stage = Self {
             http: to_loopback(&api)?,
@@ -268,6 +294,7 @@ async fn senders_and_operators() -> Outcome {
     every_kind_of_body(&stage).await?;
     hostile_requests(&stage).await?;
     a_request_to_guard(&stage).await?;
+    guard_itself_says_when_it_is_done(&stage).await?;
     a_rewind_from_its_request_to_its_end(&stage).await?;
     a_rotated_secret(&stage).await?;
     no_secret_is_told(&stage).await?;
@@ -550,6 +577,25 @@ async fn a_request_to_guard(stage: &Stage) -> Outcome {
     assert_eq!(events[0]["ask"], wanted);
     stage.run(&events[0], true).await?;
     assert_code(&ask("release-42").await?, 200, "DUPLICATE");
+    Ok(())
+}
+
+async fn guard_itself_says_when_it_is_done(stage: &Stage) -> Outcome {
+    let world = &stage.world;
+    let group = format!("{GUARDED}{}", Ulid::generate().to_string().to_lowercase());
+    let topic = world.topic("guarded");
+    world.filled_topic(&topic, 1, 5).await?;
+    let commit = Commit::new(&topic, 0, 5);
+    world.client.commit(&group, &[commit]).await?;
+    let body = firing(&group, Timestamp::now());
+    assert_code(&stage.post("patient", &body).await?, 202, "ACCEPTED");
+    until("the end of the run", async || {
+        let state = stage.incident(&group).await?;
+        assert_ne!(state, Some(IncidentState::Failed));
+        Ok((state == Some(IncidentState::Finished)).then_some(()))
+    })
+    .await?;
+    assert_code(&stage.post("patient", &body).await?, 200, "DUPLICATE");
     Ok(())
 }
 

@@ -28,18 +28,18 @@ fn token(n: usize) -> TaskToken {
     TaskToken::new(format!("token-{n}"))
 }
 
-fn link(n: usize) -> LinkHash {
+pub(crate) fn link(n: usize) -> LinkHash {
     LinkHash::of(&format!("link-{n}"))
 }
 
-async fn request(store: &Store, n: usize) {
+pub(crate) async fn request(store: &Store, n: usize) {
     let requested = store
         .request_approval(&approval(), &link(n), &token(n))
         .await;
     requested.unwrap();
 }
 
-async fn approve(store: &Store, n: usize, by: &str, seconds: i64) -> Decided {
+pub(crate) async fn approve(store: &Store, n: usize, by: &str, seconds: i64) -> Decided {
     store
         .decide(
             &link(n),
@@ -53,7 +53,7 @@ async fn approve(store: &Store, n: usize, by: &str, seconds: i64) -> Decided {
         .unwrap()
 }
 
-async fn status(store: &Store, n: usize) -> ApprovalStatus {
+pub(crate) async fn status(store: &Store, n: usize) -> ApprovalStatus {
     store.approval(&link(n)).await.unwrap().unwrap().status
 }
 

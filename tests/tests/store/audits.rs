@@ -18,7 +18,7 @@ use super::support::{
 const PK: &str = "AUDIT#5L6g3nShT-eMCtK--X86sw#shipment-sync";
 
 /// The end of the execution `n`.
-fn audit(n: usize, outcome: Option<Outcome>) -> Audit {
+pub(crate) fn audit(n: usize, outcome: Option<Outcome>) -> Audit {
     Audit {
         at: at(i64::try_from(n).unwrap()),
         plan: Some(plan_id(n)),

@@ -224,19 +224,24 @@ async fn guard_notes_its_start_and_its_end_and_leaves_alone_what_is_not_its_own(
     let subject = group("g");
     let state = async || store.incident(&subject).await.unwrap().unwrap().state;
     let key = claimed(&store, &subject, "one", Timestamp::now()).await;
-    let failed = incident::noted(&store, Some(&key), async {
+    let failing = async {
         assert_eq!(state().await, IncidentState::Started);
-        Err::<(), _>(Error::Broken("a test".to_owned()))
-    });
-    failed.await.unwrap_err();
+        Err(Error::Broken("a test".to_owned()))
+    };
+    let saw_all = |seen: &u8| *seen == 5;
+    let noted = incident::noted(&store, Some(&key), failing, saw_all);
+    noted.await.unwrap_err();
     assert_eq!(state().await, IncidentState::Failed);
-    let done = incident::noted(&store, Some(&key), async { Ok(5) }).await;
-    assert_eq!(done.unwrap(), Some(5));
-    assert_eq!(state().await, IncidentState::Finished);
+    // Tried again, it saw nothing; and then all.
+    for (seen, came_to) in [(0, IncidentState::Failed), (5, IncidentState::Finished)] {
+        let done = incident::noted(&store, Some(&key), async { Ok(seen) }, saw_all).await;
+        assert_eq!(done.unwrap(), Some(seen));
+        assert_eq!(state().await, came_to);
+    }
     // The same event once more, and a run that is for no incident.
-    let again = incident::noted(&store, Some(&key), async { Ok(5) }).await;
+    let again = incident::noted(&store, Some(&key), async { Ok(5) }, saw_all).await;
     assert_eq!(again.unwrap(), None);
-    let scheduled = incident::noted(&store, None, async { Ok(5) }).await;
+    let scheduled = incident::noted(&store, None, async { Ok(5) }, saw_all).await;
     assert_eq!(scheduled.unwrap(), Some(5));
 }
 

@@ -20,6 +20,8 @@ mod requesters;
 #[cfg(test)]
 mod samples;
 #[cfg(test)]
+mod supersede;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod sweep;

@@ -59,6 +59,7 @@ async fn a_recovery_in_the_midst_of_things_comes_back_as_it_was() {
         fence: 3,
         apply_until: Some(at(3)),
         apply_ended_at: Some(at(4)),
+        superseded_by: Some(plan_id(7)),
         refusals: vec![Refusal::ApplySwitchedOff],
         outcome: Some(Outcome::PartiallyApplied),
         closed_at: Some(at(5)),

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use offset_guard::domain::group::{GroupState, GroupType};
 use offset_guard::domain::guard::sample::{PartitionSample, Sample, SampledMember};
 use offset_guard::domain::offset::{Fault, TopicId, TopicPartition};
@@ -25,7 +25,7 @@ fn look(run: Timestamp, after: i64) -> Sample {
     };
     Sample {
         run,
-        at: run + jiff::SignedDuration::from_secs(after),
+        at: run + SignedDuration::from_secs(after),
         state: GroupState::Stable,
         group_type: GroupType::Consumer,
         is_simple: false,
@@ -54,7 +54,14 @@ async fn ring(store: &Store, now: Timestamp) -> Ring {
 async fn put(store: &Store, seq: u64, looks: &[Sample]) -> bool {
     let now = looks.last().map_or(at(0), |look| look.at);
     let put = store
-        .put_samples(&cluster(), &group(), seq, looks, now)
+        .put_samples(
+            &cluster(),
+            &group(),
+            seq,
+            looks,
+            SignedDuration::from_secs(60),
+            now,
+        )
         .await;
     put.unwrap()
 }

@@ -323,6 +323,7 @@ pub(crate) fn recovery(n: usize) -> Recovery {
         fence: 0,
         apply_until: None,
         apply_ended_at: None,
+        superseded_by: None,
         refusals: vec![],
         outcome: None,
         closed_at: None,

@@ -9,7 +9,7 @@ use super::probe::probe_all;
 use super::propose::Proposing;
 use super::{Asked, Ends, Sources};
 use crate::config::ResolvedGroup;
-use crate::domain::guard::policy::GuardPolicy;
+use crate::domain::guard::policy::{GuardPolicy, RemediationAction};
 use crate::domain::guard::probe::Probed;
 use crate::domain::guard::rules::{Assessment, judge, reads_uncommitted};
 use crate::domain::guard::run::{Deed, GuardRun, SecondSource};
@@ -19,6 +19,7 @@ use crate::domain::offset::{ClusterId, GroupId, TopicPartition};
 use crate::error::{Error, chain};
 use crate::metrics;
 use crate::ports::{KeepRecords, ReadGroups, ReadRecords};
+use crate::rest_proxy::compare;
 use crate::store::Store;
 
 /// How many findings a run keeps and tells; the counts are of all.
@@ -74,7 +75,6 @@ impl Watched<'_> {
         asked: Option<&Asked<'_>>,
         ends: Ends<'_>,
     ) -> Result<(GuardRun, Vec<Finding>), Error> {
-        let unknown = |why| Ok((self.unknown(Some(cluster_id), why), Vec::new()));
         if let Some(pinned) = &self.resolved.cluster.cluster_id
             && pinned != cluster_id
         {
@@ -82,7 +82,7 @@ impl Watched<'_> {
                 "the brokers belong to cluster {}, configured is {}",
                 cluster_id.0, pinned.0
             );
-            return unknown(why);
+            return Ok((self.unknown(Some(cluster_id), why), Vec::new()));
         }
         let ring = self
             .store
@@ -98,16 +98,32 @@ impl Watched<'_> {
             moved_at: self.store.last_recovery_end(cluster_id, self.group).await?,
         };
         if let Err(why) = looks.take(&mut samples).await {
-            return unknown(why);
+            let mut run = self.unknown(Some(cluster_id), why);
+            run.second_source = sources.only_opinion(Some(cluster_id), self.group).await;
+            return Ok((run, Vec::new()));
         }
-        let (assessment, probes) = self.judge(&samples, &sources.records).await;
+        let (assessment, probes) = self.judge(&samples, &sources.records, asked).await;
         let now = Timestamp::now();
         let looks = samples.get(before..).unwrap_or_default();
         let first = self
             .store
-            .put_samples(cluster_id, self.group, ring.seq, looks, now)
+            .put_samples(
+                cluster_id,
+                self.group,
+                ring.seq,
+                looks,
+                self.policy().least_apart(),
+                now,
+            )
             .await?;
         let mut run = self.found(cluster_id, &samples, looks.len(), &assessment);
+        run.second_source = match (
+            samples.last(),
+            sources.second_opinion(cluster_id, self.group).await,
+        ) {
+            (Some(last), Some(opinion)) => compare(&opinion, last),
+            (_, _) => SecondSource::NotConfigured,
+        };
         if !first {
             // Two runs at once would keep and propose everything twice: the other one does it.
             tracing::info!(group = self.group.0, "another run was faster");
@@ -148,24 +164,31 @@ impl Watched<'_> {
         metrics::guard::emit(run, findings, newest);
     }
 
-    /// Judges, reads what the rules want to know more of, and judges again.
+    /// Judges, reads what the rules want to know more of, and judges again. What a person asks to be passed over is read
+    /// whatever the rules say, and before all else.
     async fn judge<D: ReadRecords>(
         &self,
         samples: &[Sample],
         records: &D,
+        asked: Option<&Asked<'_>>,
     ) -> (Assessment, BTreeMap<TopicPartition, Probed>) {
         let policy = self.policy();
         let none = BTreeMap::new();
         let first = judge(samples, &none, policy, Timestamp::now());
-        if first.wants_probe.is_empty() {
-            return (first, none);
-        }
+        let skip = asked
+            .map(|asked| &asked.ask)
+            .filter(|ask| ask.action == RemediationAction::SkipPoisonRecord)
+            .map(|ask| &ask.partition);
+        let stalled = first.wants_probe.iter().filter(|p| Some(*p) != skip);
         let last = samples.last();
-        let wanted: Vec<_> = first
-            .wants_probe
-            .iter()
+        let wanted: Vec<_> = skip
+            .into_iter()
+            .chain(stalled)
             .filter_map(|p| Some((p.clone(), last?.of_partition(p)?.clone())))
             .collect();
+        if wanted.is_empty() {
+            return (first, none);
+        }
         let uncommitted = reads_uncommitted(samples, policy);
         let probes = probe_all(records, &wanted, policy, uncommitted).await;
         (judge(samples, &probes, policy, Timestamp::now()), probes)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::domain::group::GroupObservation;
+use crate::domain::group::{GroupDescription, GroupObservation};
 use crate::domain::guard::policy::GuardPolicy;
 use crate::domain::guard::rules::is_suspicious;
 use crate::domain::guard::sample::Sample;
@@ -15,6 +15,9 @@ use crate::ports::ReadGroups;
 
 /// How many looks a run takes at most beside the first.
 const MORE_LOOKS: u32 = 5;
+/// How often it is asked between two looks whether somebody is in a group that was found empty. A process that ends at
+/// once is in its group for as long as it takes to join and to read one record.
+const GLANCE: Duration = Duration::from_millis(100);
 
 /// Looks at a group within one run.
 pub(super) struct Looks<'a, R> {
@@ -34,7 +37,7 @@ impl<R: ReadGroups> Looks<'_, R> {
     /// The first look failed for the group as a whole; the text says why. That a later one failed is only logged: what
     /// the others saw stands.
     pub(super) async fn take(&self, samples: &mut Vec<Sample>) -> Result<(), String> {
-        let first = self.look(samples).await?;
+        let first = self.look(samples, None).await?;
         samples.push(first);
         let grace = self.policy.rebalance_grace_seconds;
         if grace == 0 || !is_suspicious(samples, self.policy) {
@@ -43,8 +46,14 @@ impl<R: ReadGroups> Looks<'_, R> {
         let looks = grace.min(MORE_LOOKS);
         let pause = Duration::from_secs(u64::from(grace)) / looks;
         for _ in 0..looks {
-            tokio::time::sleep(pause).await;
-            match self.look(samples).await {
+            let visitor = match samples.last() {
+                Some(last) if last.is_empty() => self.visitor(pause).await,
+                _ => {
+                    tokio::time::sleep(pause).await;
+                    None
+                }
+            };
+            match self.look(samples, visitor).await {
                 Ok(sample) => samples.push(sample),
                 Err(why) => tracing::warn!(group = self.group.0, why, "a further look failed"),
             }
@@ -52,9 +61,29 @@ impl<R: ReadGroups> Looks<'_, R> {
         Ok(())
     }
 
-    async fn look(&self, samples: &[Sample]) -> Result<Sample, String> {
-        let expected = expected(samples);
-        let seen = self
+    /// The group as it is when the first member comes to it; `None` where nobody does before `wait` is over.
+    async fn visitor(&self, wait: Duration) -> Option<GroupDescription> {
+        let glances = async {
+            loop {
+                tokio::time::sleep(GLANCE).await;
+                if let Ok(seen) = self.groups.describe(self.group).await
+                    && !seen.members.is_empty()
+                {
+                    break seen;
+                }
+            }
+        };
+        tokio::time::timeout(wait, glances).await.ok()
+    }
+
+    /// One look. `visitor` is the group as it was a moment ago, with members that may be gone by now.
+    async fn look(
+        &self,
+        samples: &[Sample],
+        visitor: Option<GroupDescription>,
+    ) -> Result<Sample, String> {
+        let expected = self.expected(samples);
+        let mut seen = self
             .groups
             .observe(self.group, &expected, false)
             .await
@@ -67,6 +96,14 @@ impl<R: ReadGroups> Looks<'_, R> {
                 "there is no consumer group {}: check the name, or its offsets expired",
                 self.group.0
             ));
+        }
+        if let Some(visitor) = visitor
+            && seen
+                .description
+                .as_ref()
+                .is_ok_and(|now| now.members.is_empty())
+        {
+            seen.description = Ok(visitor);
         }
         let unstable = self.unstable(&seen).await?;
         Sample::of(self.run, &seen, &unstable, samples, self.moved_at)
@@ -101,16 +138,18 @@ impl<R: ReadGroups> Looks<'_, R> {
             .map(|(partition, _)| partition)
             .collect())
     }
-}
 
-/// What is asked for by name: what the last sample had, since an answer to "all" leaves out silently what the principal
-/// may not see. What was gone then has been told, and is not expected any more.
-fn expected(samples: &[Sample]) -> BTreeSet<TopicPartition> {
-    samples
-        .last()
-        .iter()
-        .flat_map(|last| &last.partitions)
-        .filter(|(_, reading)| !matches!(reading, Err(Fault::TopicGone)))
-        .map(|(partition, _)| partition.clone())
-        .collect()
+    /// What is asked for by name: what the last sample had, since an answer to "all" leaves out silently what the
+    /// principal may not see. What was gone in an earlier run has been told, and is not expected any more.
+    fn expected(&self, samples: &[Sample]) -> BTreeSet<TopicPartition> {
+        let Some(last) = samples.last() else {
+            return BTreeSet::new();
+        };
+        let told = |reading| last.run != self.run && matches!(reading, &Err(Fault::TopicGone));
+        let partitions = last.partitions.iter();
+        partitions
+            .filter(|(_, reading)| !told(*reading))
+            .map(|(partition, _)| partition.clone())
+            .collect()
+    }
 }

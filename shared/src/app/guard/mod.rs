@@ -15,19 +15,21 @@ use std::collections::BTreeSet;
 use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
 use serde::Serialize;
+use url::Url;
 
 use self::group::Watched;
 use super::checkpoint::all_groups;
 use crate::config::Config;
 use crate::domain::guard::proposal::Ask;
-use crate::domain::guard::run::GuardRun;
+use crate::domain::guard::run::{self, GuardRun};
 use crate::domain::guard::verdict::{Finding, Status};
-use crate::domain::offset::GroupId;
+use crate::domain::offset::{ClusterId, GroupId};
 use crate::domain::plan::PlanId;
 use crate::domain::refusal::Refusal;
 use crate::error::{Error, chain};
 use crate::executions::Executions;
 use crate::ports::{KeepRecords, ReadGroups, ReadRecords};
+use crate::rest_proxy::{Credentials, Opinion, second_opinion};
 use crate::store::Store;
 use crate::wire::guard::{GuardAsk, GuardEvent};
 
@@ -45,6 +47,46 @@ pub struct Sources<R, D, K> {
     pub records: D,
     /// Writes to the quarantine topic.
     pub keeper: K,
+    /// The REST Proxy, where one is configured.
+    pub proxy: Option<SecondSource>,
+}
+
+/// A REST Proxy, and what it wants to know who asks.
+#[derive(Debug, Clone)]
+pub struct SecondSource {
+    /// Where it is.
+    pub url: Url,
+    /// Who asks.
+    pub credentials: Option<Credentials>,
+}
+
+impl<R, D, K> Sources<R, D, K> {
+    /// What the REST Proxy says of a group; `None` where none is configured.
+    async fn second_opinion(&self, cluster_id: &ClusterId, group: &GroupId) -> Option<Opinion> {
+        let proxy = self.proxy.as_ref()?;
+        let credentials = proxy.credentials.clone();
+        Some(second_opinion(&proxy.url, credentials, cluster_id, group).await)
+    }
+
+    /// The same where the brokers say nothing.
+    async fn only_opinion(
+        &self,
+        cluster_id: Option<&ClusterId>,
+        group: &GroupId,
+    ) -> run::SecondSource {
+        let Some(cluster_id) = cluster_id else {
+            return run::SecondSource::NotConfigured;
+        };
+        match self.second_opinion(cluster_id, group).await {
+            None => run::SecondSource::NotConfigured,
+            Some(Opinion::Unavailable(why)) => run::SecondSource::Unavailable {
+                why: why.to_string(),
+            },
+            Some(opinion) => run::SecondSource::Alone {
+                says: opinion.to_string(),
+            },
+        }
+    }
 }
 
 /// Where the runs' results go.
@@ -254,9 +296,13 @@ where
             };
             let ran = match (sources, cluster_id) {
                 (Ok(sources), Ok(id)) => Box::pin(watched.run(sources, id, asked, ends)).await,
-                (_, Err(error)) | (Err(error), _) => {
-                    Ok((watched.unknown(None, chain(error)), Vec::new()))
+                (Ok(sources), Err(error)) => {
+                    let mut run = watched.unknown(None, chain(error));
+                    let pinned = resolved.cluster.cluster_id.as_ref();
+                    run.second_source = sources.only_opinion(pinned, &group).await;
+                    Ok((run, Vec::new()))
                 }
+                (Err(error), _) => Ok((watched.unknown(None, chain(error)), Vec::new())),
             };
             let told = match ran {
                 Ok((run, findings)) => {

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::domain::guard::policy::GuardPolicy;
-use crate::domain::guard::probe::{First, Probe, ProbeFault, Probed, Validation, validate};
+use crate::domain::guard::probe::{First, Probe, ProbeFault, Probed, Validation, unlike, validate};
+use crate::domain::guard::record::Record;
 use crate::domain::guard::sample::PartitionSample;
 use crate::domain::offset::{Fault, TopicPartition};
 use crate::ports::{ReadLimits, ReadRecords, RecordsRead, View};
 
+/// How many offsets before the commit are read to see what kind of records a partition holds.
+const NEIGHBOURS: i64 = 20;
 /// How many partitions of one group are probed in a run.
 const PROBES: usize = 8;
 /// The limits of a read that is only after the first record.
@@ -107,12 +110,46 @@ async fn probe<D: ReadRecords>(
                     },
         }
     };
+    let unlike = match seen.records.first() {
+        Some(record) => {
+            let before = neighbours(records, partition, sample, from).await;
+            unlike(&before, record)
+        }
+        None => None,
+    };
     Ok(Probe {
         from,
         committed: first(&committed),
         uncommitted: first(&uncommitted),
         validation,
+        unlike,
     })
+}
+
+/// The records right before the commit, which the group got past. They are only a hint, so what cannot be read of them is
+/// left out.
+async fn neighbours<D: ReadRecords>(
+    records: &D,
+    partition: &TopicPartition,
+    sample: &PartitionSample,
+    committed: i64,
+) -> Vec<Record> {
+    let from = committed
+        .saturating_sub(NEIGHBOURS)
+        .max(sample.log.log_start);
+    let limits = ReadLimits {
+        records: usize::try_from(NEIGHBOURS).unwrap_or(usize::MAX),
+        bytes: POLL_BYTES,
+        time: FIRST.time,
+    };
+    match read(records, partition, from, committed, View::Committed, limits).await {
+        Ok(read) if read.until >= committed => read.records,
+        Ok(_) => Vec::new(),
+        Err(fault) => {
+            tracing::debug!(%partition, %fault, "the records before the commit were not read");
+            Vec::new()
+        }
+    }
 }
 
 fn first(read: &RecordsRead) -> First {

@@ -4,6 +4,7 @@ use super::*;
 use crate::domain::group::{GroupState, PartitionReading};
 use crate::domain::identity::{Identity, Requester};
 use crate::domain::offset::ClusterId;
+use crate::domain::offset::Fault;
 use crate::domain::plan::{LeftAlone, Warning};
 use crate::domain::testing::*;
 
@@ -762,4 +763,107 @@ fn four_eyes_are_looked_for_again_before_anything_is_sent() {
             .collect();
         assert_eq!(codes, ["FOUR_EYES_MISSING"]);
     }
+}
+
+/// A skip of record 31 of partition 0 and record 33 of partition 2, both kept, and read again as they were.
+fn skip(change: impl FnOnce(&mut Apply)) -> Apply {
+    let records = vec![skipped(0, 31, kept(7)), skipped(2, 33, kept(8))];
+    let scene = Scene::from(Target::past(&[(0, 31), (2, 31)], records));
+    let reread_all = |apply: &mut Apply| {
+        let of = |s: &SkippedRecord| ((s.partition.clone(), s.record.offset), reread(s));
+        apply.rereads = apply.plan.skips.iter().map(of).collect();
+    };
+    Apply::of(&scene).changed(reread_all).changed(change)
+}
+
+fn again(apply: &mut Apply, partition: i32, offset: i64) -> &mut Reread {
+    apply.rereads.get_mut(&(p(partition), offset)).unwrap()
+}
+
+#[test]
+fn records_that_are_as_they_were_are_passed_over() {
+    assert_eq!(skip(|_| {}).sends().len(), 1);
+    let approved = skip(|_| {}).authorize().unwrap();
+    assert_eq!(approved.pending.len(), 2);
+}
+
+/// One record that is not as it was stops the whole plan, and every reason is told.
+#[test]
+fn records_that_are_not_as_they_were_are_not_passed_over() {
+    let source = |partition: i32, offset: i64, why: &str| {
+        stale(Stale::SourceRecord {
+            partition: p(partition),
+            offset,
+            why: why.into(),
+        })
+    };
+    let copy = |why: &str| {
+        stale(Stale::QuarantineCopy {
+            copy: "shipments-quarantine-0@7".into(),
+            why: why.into(),
+        })
+    };
+    let unconfirmed = |why: &str| Refusal::QuarantineUnconfirmed {
+        partition: p(0),
+        offset: 31,
+        why: why.into(),
+    };
+    type Change = fn(&mut Apply);
+    let cases: Vec<(Change, Vec<Refusal>)> = vec![
+        (
+            |a| drop(a.rereads.remove(&(p(0), 31))),
+            vec![unconfirmed("it was not read again")],
+        ),
+        (
+            |a| a.plan.skips[0].kept = Kept::NotYet,
+            vec![unconfirmed("the plan is a dry run, which keeps nothing")],
+        ),
+        (
+            |a| again(a, 0, 31).source = Ok(None),
+            vec![source(0, 31, "it is gone")],
+        ),
+        (
+            |a| again(a, 0, 31).copy = Ok(None),
+            vec![copy("it is gone")],
+        ),
+        (
+            |a| again(a, 0, 31).copy = Err(Fault::TopicGone),
+            vec![copy("the broker does not know this topic or partition")],
+        ),
+        (
+            |a| {
+                again(a, 0, 31).copy = Ok(None);
+                again(a, 2, 33).source = Err(Fault::NoLeader);
+            },
+            vec![
+                copy("it is gone"),
+                source(2, 33, "the partition has no leader"),
+            ],
+        ),
+    ];
+    for (change, refusals) in cases {
+        let apply = skip(|a| {
+            change(a);
+            // The approval is of the plan as it stands.
+            a.approval = Some(approval(&a.plan));
+        });
+        assert_eq!(apply.refused(), refusals);
+    }
+}
+
+#[test]
+fn a_commit_that_moved_at_all_keeps_the_records() {
+    for seen in [30, 32, 40] {
+        let apply = skip(now_at(0, commit(seen)));
+        assert_eq!(apply.refused(), [moved(0, Some(31), Some(seen), 0)]);
+    }
+    // Committed anew at the same place, by somebody who knows another epoch.
+    let other = CommittedOffset {
+        leader_epoch: Some(5),
+        ..commit(31)
+    };
+    assert_eq!(
+        skip(now_at(0, other)).refused(),
+        [moved(0, Some(31), Some(31), 0)]
+    );
 }

@@ -1,6 +1,7 @@
 //! The headers of a copy in quarantine: those of the record, then where it comes from and why it is there.
 //!
-//! What is not known has no header. Texts are UTF-8, numbers decimal, instants RFC 3339, hashes lower-case hexadecimal
+//! What is not known has no header. Texts are UTF-8, numbers decimal, the record's time in milliseconds since 1970, the
+//! guard's own in RFC 3339, hashes lower-case hexadecimal
 //! SHA-256.
 
 use jiff::Timestamp;
@@ -192,4 +193,226 @@ fn timestamp(record: &Record) -> Option<i64> {
 
 fn header(prefix: &str, name: &str, value: Vec<u8>) -> Header {
     ([prefix, name].concat().into_bytes(), Some(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::option;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn origin() -> Origin {
+        let (cluster_id, group) = (
+            ClusterId("cluster-1".to_owned()),
+            GroupId("connect-shipment-sink".to_owned()),
+        );
+        let partition = TopicPartition::new("shipments", 3);
+        let topic_id = TopicId::from_bytes([7; 16]);
+        Origin {
+            dedupe_id: DedupeId::of(&cluster_id, &group, topic_id, &partition, 258),
+            cluster_id,
+            topic_id,
+            partition,
+            group,
+            verdict: Verdict::PoisonLikely,
+            detail: "the value is no UTF-8 from byte 0 on".to_owned(),
+            evidence: r#"[{"failed":"utf8"}]"#.to_owned(),
+            run_id: "01KB9".to_owned(),
+            quarantined_at: "2026-11-30T09:30:00Z".parse().unwrap(),
+            tool_version: "0.1.0".to_owned(),
+        }
+    }
+
+    fn poison() -> Record {
+        Record {
+            offset: 258,
+            leader_epoch: Some(4),
+            timestamp_ms: 1_000,
+            timestamp_type: TimestampType::CreateTime,
+            key: Some(b"key".to_vec()),
+            value: Some(b"\xff".to_vec()),
+            headers: vec![
+                (b"\xfe".to_vec(), None),
+                (b"trace".to_vec(), Some(b"1".to_vec())),
+                (b"trace".to_vec(), Some(b"".to_vec())),
+            ],
+        }
+    }
+
+    /// Those after the record's own, as texts.
+    fn texts(record: &Record, origin: &Origin) -> Vec<(String, String)> {
+        let headers = of_copy(record, origin, &[]);
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        headers[record.headers.len()..]
+            .iter()
+            .map(|(name, value)| (text(name), text(value.as_deref().unwrap())))
+            .collect()
+    }
+
+    #[test]
+    fn a_copy_says_where_it_comes_from_and_why() {
+        let (record, origin) = (poison(), origin());
+        assert_eq!(of_copy(&record, &origin, &[])[..3], record.headers);
+        let dedupe_id = origin.dedupe_id.to_string();
+        let expected = [
+            ("origin.cluster.id", "cluster-1"),
+            ("origin.topic", "shipments"),
+            ("origin.topic.id", "BwcHBwcHBwcHBwcHBwcHBw"),
+            ("origin.partition", "3"),
+            ("origin.offset", "258"),
+            ("origin.timestamp", "1000"),
+            ("origin.timestamp.type", "CreateTime"),
+            ("origin.leader.epoch", "4"),
+            ("origin.headers", "3"),
+            (
+                "origin.key.sha256",
+                "2c70e12b7a0646f92279f427c7b38e7334d8e5389cff167a1dc30e73f826b683",
+            ),
+            (
+                "origin.value.sha256",
+                "a8100ae6aa1940d0b663bb31cd466142ebbdbd5187131b92d93818987832eb89",
+            ),
+            ("group.id", "connect-shipment-sink"),
+            ("reason.verdict", "POISON_LIKELY"),
+            ("reason.detail", "the value is no UTF-8 from byte 0 on"),
+            ("evidence", r#"[{"failed":"utf8"}]"#),
+            ("dedupe.id", &dedupe_id),
+            ("run.id", "01KB9"),
+            ("tool.version", "0.1.0"),
+            ("quarantined.at", "2026-11-30T09:30:00Z"),
+        ];
+        let expected =
+            expected.map(|(name, value)| (format!("offset-guard.{name}"), value.to_owned()));
+        assert_eq!(texts(&record, &origin), expected);
+    }
+
+    #[test]
+    fn what_is_not_known_has_no_header() {
+        let record = Record {
+            leader_epoch: None,
+            timestamp_ms: -1,
+            timestamp_type: TimestampType::NotAvailable,
+            key: None,
+            value: None,
+            headers: Vec::new(),
+            ..poison()
+        };
+        let origin = Origin {
+            topic_id: None,
+            ..origin()
+        };
+        let names: Vec<_> = texts(&record, &origin)
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
+        for absent in [
+            "origin.topic.id",
+            "origin.timestamp",
+            "origin.leader.epoch",
+            "origin.key.sha256",
+            "origin.value.sha256",
+        ] {
+            assert!(
+                !names.contains(&format!("offset-guard.{absent}")),
+                "{absent}"
+            );
+        }
+        assert_eq!(names.len(), 14);
+    }
+
+    #[test]
+    fn other_tools_find_what_they_look_for() {
+        let (record, origin) = (poison(), origin());
+        let own = of_copy(&record, &origin, &[]).len();
+        let set = |set| of_copy(&record, &origin, &[set])[own..].to_vec();
+        let expected = |prefix: &str, headers: &[(&str, &[u8])]| -> Vec<Header> {
+            let headers = headers.iter();
+            headers
+                .map(|(name, value)| header(prefix, name, value.to_vec()))
+                .collect()
+        };
+        let detail = origin.detail.as_bytes();
+        assert_eq!(
+            set(HeaderSet::Spring),
+            expected(
+                "kafka_dlt-",
+                &[
+                    ("original-topic", b"shipments"),
+                    ("original-partition", &[0, 0, 0, 3]),
+                    ("original-offset", &[0, 0, 0, 0, 0, 0, 1, 2]),
+                    ("original-timestamp", &[0, 0, 0, 0, 0, 0, 3, 232]),
+                    ("original-timestamp-type", b"CreateTime"),
+                    ("original-consumer-group", b"connect-shipment-sink"),
+                    ("exception-fqcn", b"OffsetGuard.POISON_LIKELY"),
+                    ("exception-message", detail),
+                    ("exception-stacktrace", b""),
+                ]
+            )
+        );
+        assert_eq!(
+            set(HeaderSet::Connect),
+            expected(
+                "__connect.errors.",
+                &[
+                    ("topic", b"shipments"),
+                    ("partition", b"3"),
+                    ("offset", b"258"),
+                    ("connector.name", b"shipment-sink"),
+                    ("exception.class.name", b"OffsetGuard.POISON_LIKELY"),
+                    ("exception.message", detail),
+                    ("exception.stacktrace", b""),
+                ]
+            )
+        );
+    }
+
+    #[test]
+    fn a_record_that_is_no_copy_is_known_as_nothing() {
+        let seen = seen(&poison());
+        assert_eq!(seen.dedupe_id, None);
+        assert!(!is_from_quarantine(&poison()));
+        let more = Record {
+            headers: vec![(
+                b"offset-guard.origin.headers".to_vec(),
+                Some(b"99".to_vec()),
+            )],
+            ..poison()
+        };
+        // A count that cannot be is not believed.
+        let all = more.outline().fingerprint;
+        assert_eq!(super::seen(&more).fingerprint, all);
+        assert!(is_from_quarantine(&more));
+    }
+
+    fn bytes() -> impl Strategy<Value = Option<Vec<u8>>> {
+        option::of(vec(any::<u8>(), 0..20))
+    }
+
+    proptest! {
+        #[test]
+        fn any_record_is_known_again_by_its_copy(
+            key in bytes(),
+            value in bytes(),
+            headers in vec((vec(any::<u8>(), 0..20), bytes()), 0..6),
+            sets in vec(prop_oneof![Just(HeaderSet::Spring), Just(HeaderSet::Connect)], 0..3),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let (record, origin) = (Record { key, value, headers, ..poison() }, origin());
+            prop_assert!(!is_from_quarantine(&record));
+            let copy = Record { headers: of_copy(&record, &origin, &sets), ..record.clone() };
+            let whole = seen(&copy);
+            prop_assert_eq!(&whole.fingerprint, &record.outline().fingerprint);
+            prop_assert_eq!(whole.dedupe_id, Some(origin.dedupe_id));
+            prop_assert!(is_from_quarantine(&copy));
+
+            // And not by one that lacks any of its own headers.
+            if !record.headers.is_empty() {
+                let mut less = copy;
+                less.headers.remove(cut.index(record.headers.len()));
+                prop_assert_ne!(seen(&less).fingerprint, record.outline().fingerprint);
+            }
+        }
+    }
 }

@@ -87,3 +87,92 @@ fn varint_bytes(length: u64) -> u64 {
     let bits = u64::from((length * 2).max(1).ilog2()) + 1;
     bits.div_ceil(7)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::TimestampType;
+    use super::*;
+
+    fn topic() -> KeepingTopic {
+        KeepingTopic {
+            partitions: 1,
+            cleanup_policy: "delete".to_owned(),
+            max_message_bytes: 1_000,
+            min_insync_replicas: 2,
+            retention_ms: None,
+        }
+    }
+
+    fn why_not(topic: Option<&KeepingTopic>, name: &str, value: usize) -> Option<String> {
+        let record = Record {
+            offset: 0,
+            leader_epoch: None,
+            timestamp_ms: 0,
+            timestamp_type: TimestampType::CreateTime,
+            key: None,
+            value: Some(vec![b'x'; value]),
+            headers: Vec::new(),
+        };
+        unfit(&record, &[], "shipments", name, topic)
+    }
+
+    #[test]
+    fn a_topic_that_cannot_keep_a_record_says_why() {
+        let topic = topic();
+        assert_eq!(why_not(Some(&topic), "quarantine", 100), None);
+        assert_eq!(
+            why_not(Some(&topic), "shipments", 100).as_deref(),
+            Some("it is the topic that the record is in")
+        );
+        assert_eq!(
+            why_not(None, "quarantine", 100).as_deref(),
+            Some("it does not exist, and is not created by this")
+        );
+        for policy in ["compact", "delete,compact", "compact, delete"] {
+            let compacted = KeepingTopic {
+                cleanup_policy: policy.to_owned(),
+                ..topic.clone()
+            };
+            let why = why_not(Some(&compacted), "quarantine", 100).unwrap();
+            assert!(
+                why.starts_with(&format!("its cleanup.policy is {policy}:")),
+                "{why}"
+            );
+        }
+        // 61 for the batch, 2 for the record's length, 3 + 1 + 2 + 1 around the value.
+        assert_eq!(why_not(Some(&topic), "quarantine", 930), None);
+        assert_eq!(
+            why_not(Some(&topic), "quarantine", 931).as_deref(),
+            Some("the copy takes 1001 bytes, and its max.message.bytes is 1000")
+        );
+    }
+
+    #[test]
+    fn one_copy_alone_is_worth_a_caution() {
+        assert_eq!(caution(&topic()), None);
+        let single = KeepingTopic {
+            min_insync_replicas: 1,
+            ..topic()
+        };
+        assert_eq!(
+            caution(&single).as_deref(),
+            Some("its min.insync.replicas is 1: a copy may be on one broker alone")
+        );
+    }
+
+    #[test]
+    fn lengths_are_as_long_as_kafka_writes_them() {
+        let lengths = [
+            (0, 1),
+            (63, 1),
+            (64, 2),
+            (8_191, 2),
+            (8_192, 3),
+            (1_048_575, 3),
+            (1_048_576, 4),
+        ];
+        for (length, bytes) in lengths {
+            assert_eq!(varint_bytes(length), bytes, "{length}");
+        }
+    }
+}

@@ -11,3 +11,6 @@ pub mod rules;
 pub mod run;
 pub mod sample;
 pub mod verdict;
+
+#[cfg(test)]
+pub(in crate::domain) mod testing;

@@ -1,5 +1,6 @@
 //! How the guard treats one group, as the configuration says.
 
+use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 
 /// What the guard may propose for a partition that is stuck.
@@ -108,6 +109,15 @@ impl GuardPolicy {
     #[must_use]
     pub fn two_sample_rule(&self) -> bool {
         self.min_samples <= 2 && self.stall_seconds == 0
+    }
+
+    /// How far two runs must lie apart for both to be kept as samples: so far that the least number of samples fits twice
+    /// into the time until a stall, and a minute at most. Alerts may start runs every few seconds, and must not push out
+    /// what was seen before.
+    #[must_use]
+    pub fn least_apart(&self) -> SignedDuration {
+        let seconds = self.stall_seconds / self.min_samples.max(1) / 2;
+        SignedDuration::from_secs(i64::from(seconds.min(60)))
     }
 
     /// Whether `topic` is watched.

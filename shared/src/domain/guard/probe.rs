@@ -60,9 +60,12 @@ impl Validation {
             .find_map(|(_, failure)| failure.as_ref())
     }
 
-    /// The records that fail one after another from the first record on.
-    pub fn failing_prefix(&self) -> impl Iterator<Item = &Failure> {
-        self.records
+    /// The records that fail one after another from the record at `first` on; none where that one passes or was not read.
+    pub fn failing_from(&self, first: i64) -> impl Iterator<Item = &Failure> {
+        let from = self.records.iter().position(|(at, _)| *at == first);
+        let records = from.and_then(|from| self.records.get(from..));
+        records
+            .unwrap_or_default()
             .iter()
             .map_while(|(_, failure)| failure.as_ref())
     }
@@ -79,6 +82,45 @@ pub struct Probe {
     pub uncommitted: First,
     /// What the validators say; empty without validators.
     pub validation: Validation,
+    /// How the first record that the group's consumers see differs from all that they read before it.
+    pub unlike: Option<Unlike>,
+}
+
+/// A validator that nobody configured, that passes every record right before the commit and not the one at it.
+///
+/// The group got past those, so this is a sign of a poison record; alone it is no proof, since a topic may hold records of
+/// many kinds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unlike {
+    /// What is wrong with the record.
+    pub failure: Failure,
+    /// How many records before it pass.
+    pub passing: usize,
+}
+
+/// With fewer records before it, a record is unlike none.
+const LEAST_NEIGHBOURS: usize = 5;
+
+/// How `record` differs from the records `before` it, if all of them are of one kind and it is not.
+#[must_use]
+pub fn unlike(before: &[Record], record: &Record) -> Option<Unlike> {
+    let before: Vec<_> = before.iter().filter(|r| r.value.is_some()).collect();
+    if before.len() < LEAST_NEIGHBOURS {
+        return None;
+    }
+    // JSON is UTF-8, so the narrower kind is asked first.
+    let kinds = [Validator::SchemaRegistry, Validator::Json, Validator::Utf8];
+    let kind = kinds
+        .into_iter()
+        .find(|kind| before.iter().all(|record| kind.check(record).is_none()))?;
+    Some(Unlike {
+        failure: Failure {
+            offset: record.offset,
+            validator: kind,
+            problem: kind.check(record)?,
+        },
+        passing: before.len(),
+    })
 }
 
 /// What became of a partition that was to be probed.

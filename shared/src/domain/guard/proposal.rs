@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::policy::{GuardPolicy, Isolation, RemediationAction, SkipOn};
 use super::probe::{First, Probe, Probed};
 use super::rules::Assessment;
-use super::verdict::{Evidence, Finding, Verdict};
-use crate::domain::offset::{TopicPartition, Watermarks};
+use super::verdict::{Finding, Verdict};
+use crate::domain::offset::TopicPartition;
 use crate::domain::refusal::Refusal;
 
 /// What a person asks the guard to plan, whatever it would propose by itself.
@@ -98,29 +98,39 @@ pub fn propose(
     proposals
 }
 
-/// Where the log is, and the commit in it, as the finding saw them.
-fn position(finding: &Finding) -> Option<(i64, Watermarks)> {
-    finding.evidence.iter().find_map(|evidence| match evidence {
-        Evidence::Position { committed, log } => Some((*committed, *log)),
-        _ => None,
-    })
-}
-
 /// Where to go back to: only from where an offset has left its log, or where a person asks for it.
 fn rewind(finding: &Finding, policy: &GuardPolicy, asked: bool) -> Option<Result<i64, Refusal>> {
     let back = i64::from(policy.rewind_record_count);
-    let (committed, log) = match position(finding) {
+    let (committed, log) = match finding.position() {
         Some(position) => position,
         None if asked => return Some(Err(not_warranted(finding))),
         None => return None,
     };
     match finding.verdict {
         Verdict::BelowLogStart => Some(Ok(log.log_start)),
-        Verdict::Ahead => Some(Ok((log.high - back).max(log.log_start))),
+        Verdict::Ahead => Some(Ok(log.high.saturating_sub(back).max(log.log_start))),
         Verdict::NoData | Verdict::TopicChanged | Verdict::NoCommit => {
             asked.then(|| Err(not_warranted(finding)))
         }
-        _ => asked.then(|| Ok((committed - back).max(log.log_start))),
+        Verdict::CaughtUp
+        | Verdict::Rewound
+        | Verdict::ExternalOffsets
+        | Verdict::BlockedByTransaction
+        | Verdict::MarkersOnly
+        | Verdict::Slow
+        | Verdict::Moving
+        | Verdict::Waiting
+        | Verdict::PoisonLikely
+        | Verdict::NoMembers
+        | Verdict::RebalanceLoop
+        | Verdict::CrashLoop
+        | Verdict::Unassigned
+        | Verdict::GroupStuck
+        | Verdict::OwnerStuck
+        | Verdict::PoisonSuspected
+        | Verdict::StalledUnknown => {
+            asked.then(|| Ok(committed.saturating_sub(back).max(log.log_start)))
+        }
     }
 }
 
@@ -160,6 +170,19 @@ fn warrants_skip(verdict: Verdict, policy: &GuardPolicy, asked: bool) -> bool {
     }
 }
 
+/// Whether a record further on may be what the consumers do not get past, although no skip is proposed.
+fn may_hide_poison(verdict: Verdict) -> bool {
+    matches!(
+        verdict,
+        Verdict::RebalanceLoop
+            | Verdict::CrashLoop
+            | Verdict::GroupStuck
+            | Verdict::OwnerStuck
+            | Verdict::PoisonSuspected
+            | Verdict::StalledUnknown
+    )
+}
+
 /// The records to pass over: `None` where no skip is in question, and a refusal where one is and must not be.
 fn skip(
     finding: &Finding,
@@ -169,58 +192,88 @@ fn skip(
     asked: Option<&Ask>,
     skips_today: u32,
 ) -> Option<Result<SkipRange, Refusal>> {
-    if !warrants_skip(finding.verdict, policy, asked.is_some()) {
-        return asked.map(|_| Err(not_warranted(finding)));
+    if warrants_skip(finding.verdict, policy, asked.is_some()) {
+        let through = asked.and_then(|ask| ask.through);
+        let range = range(
+            finding,
+            probe,
+            policy,
+            reads_uncommitted,
+            through,
+            skips_today,
+        );
+        return Some(range);
     }
+    if asked.is_some() {
+        return Some(Err(not_warranted(finding)));
+    }
+    if !may_hide_poison(finding.verdict) {
+        return None;
+    }
+    let probe = probe?.as_ref().ok()?;
+    let first = first_record(probe, policy, reads_uncommitted, finding).ok()?;
+    further_on(probe, first, finding).map(Err)
+}
+
+fn range(
+    finding: &Finding,
+    probe: Option<&Probed>,
+    policy: &GuardPolicy,
+    reads_uncommitted: bool,
+    through: Option<i64>,
+    skips_today: u32,
+) -> Result<SkipRange, Refusal> {
     let partition = || finding.partition.clone();
+    let unreadable = |why: String| Refusal::RecordUnreadable {
+        partition: partition(),
+        why,
+    };
     let probe = match probe {
         Some(Ok(probe)) => probe,
-        Some(Err(fault)) => {
-            return Some(Err(Refusal::RecordUnreadable {
-                partition: partition(),
-                why: fault.to_string(),
-            }));
-        }
-        None => {
-            return Some(Err(Refusal::RecordUnreadable {
-                partition: partition(),
-                why: "it was not read in this run".to_owned(),
-            }));
-        }
+        Some(Err(fault)) => return Err(unreadable(fault.to_string())),
+        None => return Err(unreadable("it was not read in this run".to_owned())),
     };
+    let (committed, log) = finding
+        .position()
+        .ok_or_else(|| unreadable("the group has no position".to_owned()))?;
+    if probe.from != committed {
+        return Err(unreadable(
+            "the group moved while it was being read".to_owned(),
+        ));
+    }
     if skips_today >= policy.max_skips_per_day {
-        return Some(Err(Refusal::TooManySkips {
+        return Err(Refusal::TooManySkips {
             partition: partition(),
             skips: skips_today,
             limit: policy.max_skips_per_day,
-        }));
+        });
     }
-    let first = match first_record(probe, policy, reads_uncommitted, finding) {
-        Ok(first) => first,
-        Err(refusal) => return Some(Err(refusal)),
-    };
-    let last = match asked.and_then(|ask| ask.through) {
+    let first = first_record(probe, policy, reads_uncommitted, finding)?;
+    let last = match through {
         Some(through) => through,
-        None => match poison(probe, first, finding) {
-            Ok(last) => last,
-            Err(refusal) => return Some(Err(refusal)),
-        },
+        None => poison(probe, first, finding)?,
     };
-    if last < first || position(finding).is_none_or(|(_, log)| last >= log.high) {
-        return Some(Err(Refusal::InvalidRequest {
+    let end = if reads_uncommitted {
+        log.high
+    } else {
+        log.last_stable
+    };
+    if last < first || last >= end {
+        return Err(Refusal::InvalidRequest {
             field: "through".to_owned(),
             problem: format!(
-                "{last} is not among the records that wait in {}, the first of which is {first}",
-                finding.partition
+                "{last} is not among the records that wait in {}, {first} to {}",
+                finding.partition,
+                end.saturating_sub(1)
             ),
-        }));
+        });
     }
-    Some(Ok(SkipRange {
+    Ok(SkipRange {
         partition: partition(),
-        committed: probe.from,
+        committed,
         first,
         last,
-    }))
+    })
 }
 
 /// The first record that the group's consumers see.
@@ -255,16 +308,25 @@ fn first_record(
 /// The last of the records that stand in the way: those that fail one after another from the first on, or the first
 /// alone where nothing is known against any.
 fn poison(probe: &Probe, first: i64, finding: &Finding) -> Result<i64, Refusal> {
-    if let Some(last) = probe.validation.failing_prefix().last() {
+    if let Some(last) = probe.validation.failing_from(first).last() {
         return Ok(last.offset);
     }
-    match probe.validation.first_failure() {
-        // A commit passes over a prefix: the good records before it would be lost.
-        Some(failure) => Err(Refusal::PoisonNotAtCommitted {
-            partition: finding.partition.clone(),
-            first,
-            poison: failure.offset,
-        }),
+    match further_on(probe, first, finding) {
+        Some(refusal) => Err(refusal),
         None => Ok(first),
     }
 }
+
+/// That a validator pins a record, and not the one that waits. A commit passes over a prefix: the good records before it
+/// would be lost.
+fn further_on(probe: &Probe, first: i64, finding: &Finding) -> Option<Refusal> {
+    let failure = probe.validation.first_failure()?;
+    (failure.offset > first).then(|| Refusal::PoisonNotAtCommitted {
+        partition: finding.partition.clone(),
+        first,
+        poison: failure.offset,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -149,3 +149,6 @@ impl SkippedRecord {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

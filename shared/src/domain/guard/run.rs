@@ -37,6 +37,11 @@ pub enum SecondSource {
         /// The cluster ids that it knows.
         seen: String,
     },
+    /// The brokers could not be read, and this is all that is known of the group. Nothing is decided on its word.
+    Alone {
+        /// What it says.
+        says: String,
+    },
     /// It did not answer, or not so that it could be used.
     Unavailable {
         /// Why.
@@ -53,6 +58,7 @@ impl fmt::Display for SecondSource {
             Self::AnotherCluster { seen } => {
                 write!(f, "the REST Proxy speaks of another cluster: {seen}")
             }
+            Self::Alone { says } => write!(f, "the REST Proxy says of the group: {says}"),
             Self::Unavailable { why } => write!(f, "the REST Proxy is of no use: {why}"),
         }
     }
@@ -144,11 +150,11 @@ impl GuardRun {
         if let Some(failed) = &self.failed {
             parts.push(format!("failed: {failed}"));
         }
-        parts.extend(
-            self.findings
-                .iter()
-                .map(|f| format!("{} {}", f.partition, f.verdict)),
-        );
+        parts.extend(self.findings.iter().map(|finding| {
+            let place = finding.stands_at();
+            let place = place.map_or(String::new(), |at| format!(" at {at}"));
+            format!("{} {}{place}", finding.partition, finding.verdict)
+        }));
         parts.extend(self.withheld.iter().map(Refusal::code));
         super::record::sha256(parts.join("\n").as_bytes())
     }
@@ -185,4 +191,131 @@ pub fn is_news(run: &GuardRun, told: Option<&Told>, now: Timestamp) -> bool {
         && told.is_none_or(|told| {
             told.signature != run.signature() || now.duration_since(told.at) >= TELL_AGAIN_AFTER
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::guard::testing::History;
+    use crate::domain::testing::{at, p};
+
+    fn run(history: &History) -> GuardRun {
+        let (assessment, proposals) = history.judged();
+        let mut verdicts = BTreeMap::new();
+        for finding in &assessment.findings {
+            *verdicts.entry(finding.verdict).or_default() += 1;
+        }
+        GuardRun {
+            id: "01JDZ0RUN".into(),
+            at: history.now(),
+            cluster: "local".into(),
+            cluster_id: None,
+            group: GroupId("shipment-sync".into()),
+            status: assessment.status,
+            failed: None,
+            state: None,
+            members: 1,
+            looks: 1,
+            findings: assessment
+                .findings
+                .into_iter()
+                .filter(|finding| finding.status != Status::Healthy)
+                .collect(),
+            verdicts,
+            second_source: SecondSource::NotConfigured,
+            withheld: proposals.withheld,
+            records: Vec::new(),
+            dry_run: true,
+            deed: Deed::Nothing,
+        }
+    }
+
+    fn stuck() -> History {
+        let mut history = History::of(2);
+        history.stable(&[("a1", &[0, 1])]);
+        for _ in 0..3 {
+            history.run().work(&[1]);
+        }
+        history
+    }
+
+    fn told(run: &GuardRun, at: &str) -> Option<Told> {
+        Some(Told {
+            signature: run.signature(),
+            at: crate::domain::testing::at(at),
+        })
+    }
+
+    #[test]
+    fn what_is_as_it_should_be_is_no_news() {
+        let mut history = History::of(2);
+        history.stable(&[("a1", &[0, 1])]).runs(2);
+        let healthy = run(&history);
+        assert!(!healthy.found_something());
+        assert!(!is_news(&healthy, None, at("09:00:00")));
+    }
+
+    #[test]
+    fn what_was_told_is_told_again_after_six_hours() {
+        let found = run(&stuck());
+        assert!(is_news(&found, None, at("09:00:00")));
+        let told = told(&found, "09:00:00");
+        assert!(!is_news(&found, told.as_ref(), at("14:59:59")));
+        assert!(is_news(&found, told.as_ref(), at("15:00:00")));
+    }
+
+    #[test]
+    fn the_same_stall_a_run_later_is_the_same() {
+        let mut history = stuck();
+        let before = run(&history);
+        history.high(0, 5_000).run().work(&[1]);
+        let after = run(&history);
+        assert_eq!(before.summary(), after.summary());
+        assert_eq!(before.signature(), after.signature());
+    }
+
+    #[test]
+    fn another_verdict_partition_place_reason_or_status_is_news() {
+        let history = stuck();
+        let before = run(&history);
+        let mut signatures = vec![before.signature()];
+        let mut other = history.clone();
+        other.empty().runs(4);
+        signatures.push(run(&other).signature());
+        let mut changed = before.clone();
+        changed.findings[0].partition = p(1);
+        signatures.push(changed.signature());
+        let mut changed = before.clone();
+        changed.withheld.push(Refusal::ApplySwitchedOff);
+        signatures.push(changed.signature());
+        let mut changed = before.clone();
+        changed.failed = Some("the group could not be described".into());
+        signatures.push(changed.signature());
+        let mut changed = before.clone();
+        changed.status = Status::Unknown;
+        signatures.push(changed.signature());
+        // The next record sticks as well.
+        let mut moved = before.clone();
+        for evidence in &mut moved.findings[0].evidence {
+            if let crate::domain::guard::verdict::Evidence::Position { committed, .. } = evidence {
+                *committed += 1;
+            }
+        }
+        signatures.push(moved.signature());
+        let distinct: std::collections::BTreeSet<_> = signatures.iter().collect();
+        assert_eq!(distinct.len(), signatures.len());
+    }
+
+    #[test]
+    fn a_run_in_one_line() {
+        let mut found = run(&stuck());
+        assert_eq!(found.summary(), "CRITICAL: 1 MOVING, 1 POISON_SUSPECTED");
+        found.status = Status::Unknown;
+        found.failed = Some("no broker answers".into());
+        assert_eq!(
+            found.summary(),
+            "UNKNOWN: the group could not be read: no broker answers"
+        );
+        assert!(found.found_something());
+    }
 }

@@ -33,11 +33,13 @@ pub struct PartitionSample {
     pub owner: Option<String>,
     /// Whether a transaction of the group itself had a commit pending here.
     pub unstable: bool,
-    /// Since when the committed offset was seen where it is.
+    /// Since when the committed offset was seen where it is with offsets behind it: a group that had read all stood for
+    /// nothing.
     pub still_since: Timestamp,
-    /// Since when the last stable offset was seen where it is.
+    /// Since when the last stable offset was seen where it is, below the high watermark: since when a transaction is open.
     pub stable_since: Timestamp,
-    /// The longest time for which the offset was seen to stand before it moved on by itself, in seconds.
+    /// For how long the offset stands at times before its consumers move it on, in seconds: the longest such pause, where
+    /// each later move halves what is remembered, so that one bad day is forgotten.
     pub longest_pause_seconds: u32,
 }
 
@@ -126,8 +128,13 @@ impl Sample {
                             stable_since: seen.ended_at,
                             longest_pause_seconds: 0,
                         };
-                        let id = topics.get(&partition.topic).copied().flatten();
-                        sample.carry_on(partition, id, seen.ended_at, history);
+                        let now = Now {
+                            at: seen.ended_at,
+                            id: topics.get(&partition.topic).copied().flatten(),
+                            has_members: !members.is_empty(),
+                            moved_at,
+                        };
+                        sample.carry_on(partition, &now, history);
                         Ok(sample)
                     }
                 };
@@ -180,37 +187,70 @@ impl Sample {
     }
 }
 
+/// What is known of a look while its partitions are still being put together.
+struct Now {
+    at: Timestamp,
+    id: Option<TopicId>,
+    has_members: bool,
+    moved_at: Option<Timestamp>,
+}
+
 impl PartitionSample {
+    /// Whether anything lies behind the commit.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.committed.is_some_and(|c| c < self.log.high)
+    }
+
     /// Takes over from the last reading of this partition what has not changed since.
-    fn carry_on(
-        &mut self,
-        partition: &TopicPartition,
-        id: Option<TopicId>,
-        at: Timestamp,
-        history: &[Sample],
-    ) {
-        let before = since_gap(history, at).iter().rev().find_map(|sample| {
+    fn carry_on(&mut self, partition: &TopicPartition, now: &Now, history: &[Sample]) {
+        let before = since_gap(history, now.at).iter().rev().find_map(|sample| {
             let of = sample.of_partition(partition)?;
-            Some((of, sample.topic_id(&partition.topic)))
+            Some((sample, of))
         });
-        let Some((before, id_before)) = before else {
+        let Some((look, before)) = before else {
             return;
         };
-        if id_before != id {
+        // In a log that is another one, or lost its end, the same offset is another record.
+        if is_another(look.topic_id(&partition.topic), now.id) || before.log.high > self.log.high {
             return;
         }
         self.longest_pause_seconds = before.longest_pause_seconds;
         if before.committed == self.committed {
-            self.still_since = before.still_since;
+            if before.waits() {
+                self.still_since = before.still_since;
+            }
         } else if before.committed < self.committed {
-            let stood = at.duration_since(before.still_since).as_secs();
+            // What an outage or a recovery ended was no pause of the consumers.
+            let by_itself = now.has_members && before.waits() && look.moved_at == now.moved_at;
+            let stood = match there_since(history) {
+                Some(there) if by_itself => now
+                    .at
+                    .duration_since(before.still_since.max(there))
+                    .as_secs(),
+                _ => 0,
+            };
             let stood = u32::try_from(stood).unwrap_or(u32::MAX);
-            self.longest_pause_seconds = self.longest_pause_seconds.max(stood);
+            self.longest_pause_seconds = stood.max(before.longest_pause_seconds / 2);
         }
-        if before.log.last_stable == self.log.last_stable {
+        let was_open = before.log.last_stable < before.log.high;
+        if was_open && before.log.last_stable == self.log.last_stable {
             self.stable_since = before.stable_since;
         }
     }
+}
+
+/// Since when somebody was in the group in every look of `history`; `None` where nobody is in the last one.
+fn there_since(history: &[Sample]) -> Option<Timestamp> {
+    let there = history.iter().rev();
+    let first = there.take_while(|look| !look.members.is_empty()).last()?;
+    Some(first.at)
+}
+
+/// Whether two topic ids are those of two topics. One that is not known says nothing.
+#[must_use]
+pub fn is_another(a: Option<TopicId>, b: Option<TopicId>) -> bool {
+    a.zip(b).is_some_and(|(a, b)| a != b)
 }
 
 /// The end of a history, oldest first, in which no two readings, and the last one and `now`, lie further apart than

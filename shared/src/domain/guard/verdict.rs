@@ -267,6 +267,13 @@ pub enum Evidence {
         /// The id that it has.
         now: String,
     },
+    /// The log ends earlier than it did, and no topic id tells whether it is another one.
+    LogShrank {
+        /// The high watermark that it had.
+        before: i64,
+        /// The high watermark that it has.
+        now: i64,
+    },
     /// Where the group is in the log.
     Position {
         /// The committed offset.
@@ -374,6 +381,17 @@ pub enum Evidence {
         /// What is wrong.
         problem: String,
     },
+    /// The record is of another kind than all those right before it, which the group got past.
+    UnlikeThoseBefore {
+        /// The record.
+        offset: i64,
+        /// The kind of those before.
+        validator: Validator,
+        /// What is wrong with it.
+        problem: String,
+        /// How many were before it.
+        passing: usize,
+    },
     /// The validators pass all records that were read.
     ValidatorsPass {
         /// How many.
@@ -391,7 +409,7 @@ pub enum Evidence {
         /// How many.
         count: usize,
     },
-    /// Members came while the commit stood: processes that started again, or were let in again.
+    /// Members came in the place of others in the latest runs: processes that started again, or were let in again.
     Arrivals {
         /// How many.
         count: usize,
@@ -456,6 +474,11 @@ impl fmt::Display for Evidence {
             Self::TopicRecreated { before, now } => {
                 write!(f, "the topic's id was {before} and is {now}")
             }
+            Self::LogShrank { before, now } => write!(
+                f,
+                "the log ended at {before} and ends at {now}, and the brokers tell no topic id: \
+                 it was created again or lost its end"
+            ),
             Self::Position { committed, log } => write!(
                 f,
                 "committed {committed}, log {} to {}{}, lag {}",
@@ -538,6 +561,15 @@ impl fmt::Display for Evidence {
                 validator,
                 problem,
             } => write!(f, "record {offset} fails {validator}: {problem}"),
+            Self::UnlikeThoseBefore {
+                offset,
+                validator,
+                problem,
+                passing,
+            } => write!(
+                f,
+                "record {offset} fails {validator}, which the {passing} records before it pass: {problem}"
+            ),
             Self::ValidatorsPass { records } => {
                 write!(f, "the validators pass the {records} records that were read")
             }
@@ -549,7 +581,7 @@ impl fmt::Display for Evidence {
                 if *count > member_ids.len() { ", …" } else { "" }
             ),
             Self::Arrivals { count } => {
-                write!(f, "{count} new members came while the commit stood")
+                write!(f, "{count} members came in the place of others lately")
             }
             Self::OthersMoved { example, count } => {
                 write!(f, "{count} other partitions moved on, such as {example}")
@@ -607,5 +639,21 @@ impl Finding {
     #[must_use]
     pub fn next_step(&self) -> &'static str {
         self.verdict.next_step()
+    }
+
+    /// The commit and the log, where both are known.
+    #[must_use]
+    pub fn position(&self) -> Option<(i64, Watermarks)> {
+        self.evidence.iter().find_map(|evidence| match evidence {
+            Evidence::Position { committed, log } => Some((*committed, *log)),
+            _ => None,
+        })
+    }
+
+    /// The commit that stands; `None` where it is not for standing that the partition is told of.
+    #[must_use]
+    pub fn stands_at(&self) -> Option<i64> {
+        let (committed, _) = self.position()?;
+        (self.verdict >= Verdict::PoisonLikely).then_some(committed)
     }
 }

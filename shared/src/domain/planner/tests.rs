@@ -1,6 +1,7 @@
 use super::*;
 use crate::domain::checkpoint::CheckpointId;
 use crate::domain::group::GroupType;
+use crate::domain::guard::testing::failure;
 use crate::domain::identity::{Identity, Requester};
 use crate::domain::offset::GroupId;
 use crate::domain::plan::check_plan;
@@ -1654,4 +1655,269 @@ fn a_plan_of_four_eyes_begins_with_somebody_whom_the_issuer_knows() {
     .changed(|s| s.policy.four_eyes = true);
     assert_eq!(nowhere.refused()[0], Refusal::RequesterUnverified);
     assert_eq!(nowhere.refused()[1].code(), "PLAN_NOT_FOUND");
+}
+
+/// Partition 0 stands at 31 of 43; this record, and what else, is passed over.
+fn past(records: Vec<SkippedRecord>, change: impl FnOnce(&mut Scene)) -> Scene {
+    to(Target::past(&[(0, 31)], records), change)
+}
+
+fn one() -> Vec<SkippedRecord> {
+    vec![skipped(0, 31, kept(7))]
+}
+
+fn failing(mut skipped: SkippedRecord) -> SkippedRecord {
+    skipped.failure = Some(failure(skipped.record.offset));
+    skipped
+}
+
+fn goes_to(target: i64, warnings: Vec<Warning>) -> Comes {
+    Planned_(
+        vec![(0, Some(commit(31)), Some(CommittedOffset::bare(target)))],
+        vec![(1, NotSelected), (2, NotSelected)],
+        warnings,
+    )
+}
+
+fn stands_elsewhere(planned: Option<i64>, seen: Option<i64>) -> Comes {
+    Refused(vec![Refusal::PlanStale {
+        changed: Stale::CommittedOffset {
+            partition: p(0),
+            planned,
+            seen,
+            limit: 0,
+        },
+    }])
+}
+
+#[test]
+fn past_named_records() {
+    let skips = |offsets| Warning::Skips { offsets };
+    check(vec![
+        (
+            "past one record; the rest is left alone, whatever it is",
+            past(one(), |s| {
+                reading(&mut s.seen, 1).log = Err(Fault::NoLeader)
+            }),
+            goes_to(32, vec![skips(1)]),
+        ),
+        (
+            "past a record after a gap: the target is right after it",
+            past(vec![skipped(0, 36, kept(7))], |_| {}),
+            goes_to(37, vec![skips(6)]),
+        ),
+        (
+            "past the last record of the log",
+            past(vec![skipped(0, 42, kept(7))], |_| {}),
+            goes_to(43, vec![skips(12)]),
+        ),
+        (
+            "past a run of bad records: one move",
+            past(
+                (31..34).map(|n| failing(skipped(0, n, kept(n)))).collect(),
+                |_| {},
+            ),
+            goes_to(34, vec![skips(3)]),
+        ),
+        (
+            "past a range that somebody named, with good records in it",
+            past(
+                vec![
+                    skipped(0, 31, kept(7)),
+                    failing(skipped(0, 32, kept(8))),
+                    skipped(0, 33, kept(9)),
+                ],
+                |_| {},
+            ),
+            goes_to(
+                34,
+                vec![skips(3), Warning::GoodRecordsSkipped { records: 2 }],
+            ),
+        ),
+        (
+            "past a record of which no copy is kept",
+            past(vec![skipped(0, 31, Kept::No)], |_| {}),
+            goes_to(32, vec![skips(1), Warning::RecordsLost { records: 1 }]),
+        ),
+        (
+            "a dry run, in which nothing is kept yet",
+            past(vec![skipped(0, 31, Kept::NotYet)], |_| {}),
+            goes_to(32, vec![skips(1)]),
+        ),
+        (
+            "two samples are all that it rests on",
+            to(Target::Past([(p(0), 31)].into(), one(), true), |_| {}),
+            goes_to(32, vec![skips(1), Warning::TwoSamples]),
+        ),
+        (
+            "metadata belongs to the offset that it was committed with",
+            past(one(), |s| {
+                reading(&mut s.seen, 0).committed = Ok(Some(with_metadata(31, "bitmap")));
+            }),
+            Planned_(
+                vec![(
+                    0,
+                    Some(with_metadata(31, "bitmap")),
+                    Some(CommittedOffset::bare(32)),
+                )],
+                vec![(1, NotSelected), (2, NotSelected)],
+                vec![skips(1), Warning::MetadataDropped { partitions: 1 }],
+            ),
+        ),
+        (
+            "the group moved on since its records were read",
+            past(one(), |s| {
+                reading(&mut s.seen, 0).committed = Ok(Some(commit(32)))
+            }),
+            stands_elsewhere(Some(31), Some(32)),
+        ),
+        (
+            "the group went back since: what lies before would be lost with it",
+            past(one(), |s| {
+                reading(&mut s.seen, 0).committed = Ok(Some(commit(30)))
+            }),
+            stands_elsewhere(Some(31), Some(30)),
+        ),
+        (
+            "its commit is gone",
+            past(one(), |s| reading(&mut s.seen, 0).committed = Ok(None)),
+            stands_elsewhere(Some(31), None),
+        ),
+        (
+            "a transaction of the group has a commit pending",
+            past(one(), |s| {
+                reading(&mut s.seen, 0).committed = Err(Fault::Unstable)
+            }),
+            Refused(vec![Refusal::UnstableOffsets { partition: p(0) }]),
+        ),
+        (
+            "the log lost the record",
+            past(one(), |s| reading(&mut s.seen, 0).log = Ok(log(0, 31))),
+            Refused(vec![above(0, 32, 31)]),
+        ),
+        (
+            "retention has passed the target",
+            past(one(), |s| reading(&mut s.seen, 0).log = Ok(log(33, 43))),
+            Refused(vec![below(0, 32, 33)]),
+        ),
+        (
+            "the group lives, and nobody waits for it to stop",
+            past(one(), live),
+            Refused(vec![Refusal::GroupActive {
+                state: "Stable".into(),
+                members: vec![member_seen("worker-a"), member_seen("worker-b")],
+            }]),
+        ),
+    ]);
+}
+
+/// Between plan and apply a group that passes over named records may not move at all, whatever the policy lets others do.
+#[test]
+fn past_named_records_of_a_group_that_lives_waits_for_it_and_lets_nothing_drift() {
+    let scene = past(one(), |s| {
+        live(s);
+        waits(s);
+        s.policy.drift_limit = 100;
+    });
+    let plan = scene.ready();
+    assert!(plan.waits_for_empty);
+    assert_eq!(plan.drift_limit, 0);
+    assert_eq!(plan.source, Source::Skip);
+    assert_eq!(plan.skips, one());
+    assert_eq!(plan.disowns, None);
+    assert!(!plan.goes_back());
+    assert_eq!(check_plan(&plan), Vec::<String>::new());
+}
+
+#[test]
+fn a_skip_that_is_damaged_is_noticed() {
+    let scene = to(
+        Target::past(
+            &[(0, 31), (2, 31)],
+            vec![
+                skipped(0, 31, kept(7)),
+                skipped(0, 32, kept(8)),
+                skipped(2, 33, kept(9)),
+            ],
+        ),
+        |_| {},
+    );
+    let plan = scene.ready();
+    assert_eq!(check_plan(&plan), Vec::<String>::new());
+    type Damage = fn(&mut Plan);
+    let damages: [(&str, Damage, &str); 9] = [
+        (
+            "a record is left out",
+            |p| drop(p.skips.remove(2)),
+            "shipments-2 does not move to right after",
+        ),
+        (
+            "the last one is left out",
+            |p| drop(p.skips.remove(1)),
+            "shipments-0 does not move to right after",
+        ),
+        (
+            "one is there twice",
+            |p| p.skips.insert(1, p.skips[0].clone()),
+            "not in order",
+        ),
+        (
+            "they are out of order",
+            |p| p.skips.swap(0, 1),
+            "not in order",
+        ),
+        (
+            "one lies before the commit",
+            |p| p.skips[0].record.offset = 30,
+            "shipments-0 does not move to right after",
+        ),
+        (
+            "it goes further than its records",
+            |p| p.moves[0].to = Some(CommittedOffset::bare(34)),
+            "shipments-0 does not move to right after",
+        ),
+        (
+            "a partition that names records does not move",
+            |p| drop(p.moves.remove(1)),
+            "a partition that it does not move",
+        ),
+        (
+            "it drifts",
+            |p| p.drift_limit = 1,
+            "passes over named records",
+        ),
+        (
+            "it says that it is something else",
+            |p| p.source = Source::Offsets,
+            "it is no skip",
+        ),
+    ];
+    for (what, damage, says) in damages {
+        let mut damaged = plan.clone();
+        damage(&mut damaged);
+        let wrong = check_plan(&damaged);
+        assert!(wrong.iter().any(|w| w.contains(says)), "{what}: {wrong:?}");
+        assert_ne!(damaged.digest(), plan.digest(), "{what}");
+    }
+}
+
+/// What is approved is what is passed over and where it is kept: any change of it is another plan.
+#[test]
+fn the_digest_is_over_the_records_too() {
+    let plan = past(one(), |_| {}).ready();
+    let changes: [fn(&mut SkippedRecord); 8] = [
+        |s| s.record.offset += 1,
+        |s| s.record.leader_epoch = None,
+        |s| s.record.timestamp_ms += 1,
+        |s| s.record.value_bytes = None,
+        |s| s.record.fingerprint.0.push('0'),
+        |s| s.dedupe_id.0.push('0'),
+        |s| s.failure = Some(failure(31)),
+        |s| s.kept = Kept::No,
+    ];
+    for (n, change) in changes.into_iter().enumerate() {
+        let mut other = plan.clone();
+        change(&mut other.skips[0]);
+        assert_ne!(other.digest(), plan.digest(), "change {n}");
+    }
 }

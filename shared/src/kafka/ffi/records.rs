@@ -3,6 +3,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::{mem, ptr, slice};
 
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::message::{BorrowedMessage, Message, Timestamp};
 use rdkafka::producer::{Producer, ProducerContext, ThreadedProducer};
 use rdkafka::util::IntoOpaque;
@@ -11,7 +12,7 @@ use sys::rd_kafka_vtype_t as Field;
 
 use super::call::{Owned, c_string, code};
 use crate::domain::guard::record::{Header, Record, TimestampType};
-use crate::domain::offset::Fault;
+use crate::domain::offset::{Fault, TopicPartition};
 use crate::kafka::error::ErrorCode;
 
 // Declared anew because they return an open set, see the parent module.
@@ -33,6 +34,13 @@ unsafe extern "C" {
         name: *const c_char,
         value: *mut *const c_void,
         size: *mut usize,
+    ) -> c_int;
+    fn rd_kafka_get_watermark_offsets(
+        handle: *mut sys::rd_kafka_t,
+        topic: *const c_char,
+        partition: i32,
+        low: *mut i64,
+        high: *mut i64,
     ) -> c_int;
     fn rd_kafka_header_add(
         headers: *mut sys::rd_kafka_headers_t,
@@ -66,6 +74,26 @@ pub(in crate::kafka) fn record(message: &BorrowedMessage<'_>) -> Result<Record, 
         value: message.payload().map(<[u8]>::to_vec),
         headers: headers(message)?,
     })
+}
+
+/// The high watermark in the last answer to a fetch from `partition`.
+pub(in crate::kafka) fn last_high_watermark<C: ConsumerContext>(
+    consumer: &BaseConsumer<C>,
+    partition: &TopicPartition,
+) -> Result<i64, ErrorCode> {
+    let topic = c_string(&partition.topic)?;
+    let (mut low, mut high) = (0, 0);
+    // SAFETY: the handle is live; the name is copied and the numbers are written before this returns.
+    let answer = unsafe {
+        rd_kafka_get_watermark_offsets(
+            consumer.client().native_ptr(),
+            topic.as_ptr(),
+            partition.partition,
+            &raw mut low,
+            &raw mut high,
+        )
+    };
+    ErrorCode(answer).check().map(|()| high)
 }
 
 fn headers(message: &BorrowedMessage<'_>) -> Result<Vec<Header>, Fault> {

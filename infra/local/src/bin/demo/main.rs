@@ -271,7 +271,7 @@ impl Scene<'_> {
     }
 
     async fn checkpoint(&self) -> Result<()> {
-        let event = json!({ "scheduled_time": now() });
+        let event = json!({ "scheduled_time": now(), "group": GROUP });
         match self
             .operator
             .invoke(&self.stack, Function::Checkpoint, &event)

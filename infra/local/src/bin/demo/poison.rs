@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
-use offset_guard_local::client::Record;
+use offset_guard_local::client::{Client, Record};
 use offset_guard_local::operator::{Function, Invoked, link_in};
 use offset_guard_local::stack::Stack;
 use offset_guard_local::{Error, Result};
@@ -22,12 +22,14 @@ pub(crate) const GROUP: &str = "order-sync";
 const TOPIC: &str = "orders";
 const QUARANTINE: &str = "orders-quarantine";
 const PARTITIONS: i32 = 6;
-/// How many good records each partition gets before and after the bad one.
+/// How many records each partition gets before the bad one.
 const EACH: usize = 40;
 /// Where the bad record is.
 const BAD: (i32, i64) = (3, 40);
+/// How many records each partition gets at most after it.
+const MOST: usize = 300;
 /// How often the guard looks at most until it must have found it.
-const TICKS: usize = 12;
+const TICKS: usize = 20;
 
 /// What the demo's configuration says of the second act's group: the rules of a real one, in seconds instead of minutes.
 pub(crate) fn config() -> String {
@@ -48,18 +50,19 @@ impl Scene<'_> {
         client.create_topic(TOPIC, PARTITIONS, &[]).await?;
         client.create_topic(QUARANTINE, 1, &[]).await?;
         for partition in 0..PARTITIONS {
-            client.produce(TOPIC, &orders(partition, 0)).await?;
+            client.produce(TOPIC, &orders(partition, 0, EACH)).await?;
         }
+        let consumer = Supervised::start(&self.stack)?;
+        self.until_caught_up().await?;
+        self.describe_group(GROUP).await?;
         let bad = bad_record();
         client.produce(TOPIC, std::slice::from_ref(&bad)).await?;
-        for partition in 0..PARTITIONS {
-            client.produce(TOPIC, &orders(partition, EACH)).await?;
-        }
+        let producer = Trickle::start(client.clone());
         say(&format!(
-            "Record {} of {TOPIC}-{} is no JSON. The consumer starts, dies of it, and is started again and again.",
+            "Record {} of {TOPIC}-{} is no JSON; good ones follow in all partitions. The consumer dies of it, and is started \
+             again and again.",
             BAD.1, BAD.0
         ));
-        let consumer = Supervised::start(&self.stack)?;
 
         title("11. The guard looks, every few seconds instead of every 5 minutes");
         let plan = self.until_proposed().await?;
@@ -81,6 +84,7 @@ impl Scene<'_> {
         let link = execution.link(&self.stack, GROUP, PATIENCE).await?;
         self.tell(|text| link_in(text).is_some())?;
         let (died, mut processed) = consumer.stop().await?;
+        let trickled = producer.stop().await?;
         say(&format!(
             "The consumer had died {died} times; it is stopped now."
         ));
@@ -95,7 +99,7 @@ impl Scene<'_> {
         processed.extend(more);
         self.describe_group(GROUP).await?;
         let partitions = usize::try_from(PARTITIONS).unwrap_or_default();
-        let produced = partitions * 2 * EACH + 1;
+        let produced = partitions * (EACH + trickled) + 1;
         say(&format!(
             "Produced {produced} records: {} were processed, {kept} is in quarantine. None was lost.",
             processed.len()
@@ -181,8 +185,8 @@ impl Scene<'_> {
 }
 
 /// `order 3-41`, as JSON.
-fn orders(partition: i32, first: usize) -> Vec<Record> {
-    (first..first + EACH)
+fn orders(partition: i32, first: usize, count: usize) -> Vec<Record> {
+    (first..first + count)
         .map(|n| {
             Record::new(
                 partition,
@@ -212,6 +216,42 @@ fn expect_equal<T: PartialEq + std::fmt::Debug>(what: &str, is: T, should_be: T)
         from: what.to_owned(),
         answer: format!("{is:?}, expected was {should_be:?}"),
     })
+}
+
+/// A producer that goes on while the consumer dies.
+struct Trickle {
+    stop: Arc<AtomicBool>,
+    task: JoinHandle<Result<usize>>,
+}
+
+impl Trickle {
+    fn start(client: Client) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopping = Arc::clone(&stop);
+        let task = tokio::spawn(async move {
+            let mut each = 0;
+            while !stopping.load(Ordering::Relaxed) && each < MOST {
+                for partition in 0..PARTITIONS {
+                    client
+                        .produce(TOPIC, &orders(partition, EACH + each, 1))
+                        .await?;
+                }
+                each += 1;
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            Ok(each)
+        });
+        Self { stop, task }
+    }
+
+    /// Ends it; answers how many records each partition got.
+    async fn stop(self) -> Result<usize> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.task.await.map_err(|error| Error::Unexpected {
+            from: "the producer".to_owned(),
+            answer: error.to_string(),
+        })?
+    }
 }
 
 /// A consumer process that is started again whenever it dies, as an orchestrator does.

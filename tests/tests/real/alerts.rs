@@ -1,0 +1,147 @@
+//! What the guard found is told by an execution of its own.
+
+use jiff::Timestamp;
+use offset_guard::domain::audit::AuditStatus;
+use offset_guard::domain::group::GroupState;
+use offset_guard::domain::guard::run::{Deed, GuardRun, SecondSource};
+use offset_guard::domain::guard::verdict::{Confidence, Evidence, Finding, Status, Verdict};
+use offset_guard::domain::offset::{GroupId, TopicPartition};
+use offset_guard_local::operator::{Ended, Execution, Function, Invoked};
+use offset_guard_tests::{Outcome, World, on_kafka_4};
+use serde_json::{Value, json};
+use ulid::Ulid;
+
+use crate::asked::Result;
+
+on_kafka_4!(
+    an_alert_is_told_once_and_on_record,
+    an_alert_that_was_cut_off_is_told_by_the_sweep,
+    an_event_that_the_guard_does_not_know_is_refused,
+);
+
+/// A run that found one partition without members.
+pub(crate) fn found(world: &World, group: &str) -> GuardRun {
+    GuardRun {
+        id: Ulid::generate().to_string(),
+        at: Timestamp::now(),
+        cluster: "main".to_owned(),
+        cluster_id: Some(world.cluster_id()),
+        group: GroupId(group.to_owned()),
+        status: Status::Critical,
+        failed: None,
+        state: Some(GroupState::Empty),
+        members: 0,
+        looks: 3,
+        findings: vec![Finding {
+            partition: TopicPartition::new("parcels", 3),
+            verdict: Verdict::NoMembers,
+            confidence: Confidence::High,
+            status: Status::Critical,
+            lag: Some(812),
+            evidence: vec![Evidence::NothingMoved],
+        }],
+        verdicts: [(Verdict::NoMembers, 1)].into(),
+        second_source: SecondSource::NotConfigured,
+        withheld: Vec::new(),
+        records: Vec::new(),
+        dry_run: true,
+        deed: Deed::Nothing,
+    }
+}
+
+/// The input of the execution that tells of `run`.
+pub(crate) fn alert(run: &GuardRun) -> Value {
+    json!({"alert": {
+        "run_id": run.id, "at": run.at, "cluster": run.cluster, "group": run.group,
+    }})
+}
+
+async fn an_alert_is_told_once_and_on_record(world: &World) -> Outcome {
+    let group = format!("<!channel>{}", world.group("test"));
+    let run = found(world, &group);
+    world.store.put_guard_run(&run).await?;
+    let execution = world.operator.start(alert(&run)).await?;
+    let ended = execution.end().await?;
+    assert_eq!(
+        (ended.status.as_str(), ended.code()),
+        ("SUCCEEDED", "GUARD_CRITICAL")
+    );
+
+    let audits = world.store.audits(&world.cluster_id(), &run.group).await?;
+    let [audit] = &audits[..] else {
+        return Err(format!("{audits:?}").into());
+    };
+    assert_eq!(audit.status, AuditStatus::Succeeded);
+    assert_eq!(audit.message, "CRITICAL: 1 NO_MEMBERS");
+    assert_eq!(audit.requested_by, "guard");
+    assert_eq!(audit.plan, None);
+
+    // Reported again, as a retry would.
+    let event = json!({"step": "report", "execution": execution.arn, "state": alert(&run)});
+    let again = invoke(world, &event).await?;
+    assert_eq!(again["code"], "GUARD_CRITICAL");
+    let told = world.told(&run.id)?;
+    let [told] = &told[..] else {
+        return Err(format!("{told:?}").into());
+    };
+    assert!(told.contains("parcels-3 NO_MEMBERS (high confidence, lag 812)"));
+    assert!(told.contains("Nothing is proposed."), "{told}");
+    assert!(!told.contains("<!channel>"), "{told}");
+    Ok(())
+}
+
+async fn an_alert_that_was_cut_off_is_told_by_the_sweep(world: &World) -> Outcome {
+    let group = world.group("test");
+    let run = found(world, &group);
+    let execution = world.operator.start(alert(&run)).await?;
+    // What is not stored cannot be told, and is not told as anything else.
+    let ended = execution.end().await?;
+    assert_eq!(
+        (ended.status.as_str(), ended.code()),
+        ("FAILED", "OffsetGuard.ReportFailed")
+    );
+    world.store.put_guard_run(&run).await?;
+    swept(world, &execution).await?;
+    swept(world, &execution).await?;
+    let audit = world.store.audit_of(&execution.arn).await?;
+    assert_eq!(
+        audit.map(|audit| audit.code),
+        Some("GUARD_CRITICAL".to_owned())
+    );
+    assert_eq!(world.told(&group)?.len(), 1);
+    Ok(())
+}
+
+async fn an_event_that_the_guard_does_not_know_is_refused(world: &World) -> Outcome {
+    let event = json!({"grup": "a typing error"});
+    let invoked = world.operator.invoke(&world.stack, Function::Guard, &event);
+    let Invoked::Failed { error, message } = invoked.await? else {
+        return Err("it ran".into());
+    };
+    assert_eq!(error, "OffsetGuard.InvalidRequest");
+    assert!(message.contains("grup"), "{message}");
+    Ok(())
+}
+
+/// How the execution that tells of `run` ends.
+pub(crate) async fn told(world: &World, run: &GuardRun) -> Result<Ended> {
+    world.store.put_guard_run(run).await?;
+    let execution = world.operator.start(alert(run)).await?;
+    Ok(execution.end().await?)
+}
+
+async fn swept(world: &World, execution: &Execution) -> Outcome {
+    let event = json!({"step": "sweep", "execution": execution.arn});
+    invoke(world, &event).await?;
+    Ok(())
+}
+
+async fn invoke(world: &World, event: &Value) -> Result<Value> {
+    let invoked = world
+        .operator
+        .invoke(&world.stack, Function::ApprovalTask, event);
+    match invoked.await? {
+        Invoked::Returned(answer) => Ok(answer),
+        Invoked::Failed { message, .. } => Err(message.into()),
+    }
+}
