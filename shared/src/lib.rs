@@ -4,6 +4,7 @@
 //! - [`app`]: the use cases. Each reads, lets the domain decide, and does what it decided.
 //! - [`ports`]: what the use cases need of Kafka; [`kafka`] is the adapter.
 //! - [`store`], [`executions`], [`functions`], [`secrets`], [`slack`]: adapters to AWS and to Slack.
+//! - [`rest_proxy`]: a second, read-only source of what a group is.
 //! - [`page`]: the approval page; [`oidc`]: how people sign in to it; [`webhook`]: alerts and operators' requests;
 //!   [`metrics`]: what CloudWatch reads in the log.
 //! - [`wire`]: what crosses the border; [`config`], [`connect`] and [`mod@env`]: what a process is given.

@@ -13,7 +13,6 @@ use super::group::{
     GroupDescription, GroupObservation, GroupState, GroupType, Member, PartitionReading,
     TopicDescription,
 };
-use super::guard::quarantine::Reread;
 use super::guard::quarantine::{Copy, CopySeen, DedupeId, Kept, Reread, SkippedRecord};
 use super::guard::testing::outline;
 use super::identity::Requester;
