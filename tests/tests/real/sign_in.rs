@@ -257,7 +257,7 @@ async fn only_tokens_for_this_api_ask_for_anything(world: &World, keycloak: &Key
 }
 
 async fn four_eyes_are_two_people(world: &World, keycloak: &Keycloak) -> Outcome {
-    let (group, topic) = (world.group("careful"), world.topic("careful"));
+    let (group, topic) = (world.group("careful"), world.topic("four-eyes"));
     world.filled_topic(&topic, 1, 5).await?;
     world
         .client
