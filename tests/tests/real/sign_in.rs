@@ -334,7 +334,9 @@ async fn nobody_told_a_secret(world: &World, keycloak: &Keycloak) -> Outcome {
     for (name, text) in logs(world).await? {
         for secret in [
             keycloak::PAGE_SECRET,
-            "code=",
+            // What the provider sends people back with.
+            "session_state=",
+            "&code=",
             "code_verifier",
             "__Host-offset-guard",
             // Every token of this issuer begins with it.
