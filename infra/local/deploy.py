@@ -201,17 +201,21 @@ def arguments():
     parser.add_argument("--config-path", help="configuration file that the functions read (parameter ConfigPath)")
     parser.add_argument("--slack-url", help="put this webhook URL into a secret and pass its ARN (parameter SlackSecretArn)")
     parser.add_argument("--parameter", action="append", default=[], metavar="NAME=VALUE", help="any other parameter of the template")
+    parser.add_argument("--secret", action="append", default=[], metavar="NAME=VALUE", help="put the value into a secret and pass its ARN as this parameter")
     parser.add_argument("--timeout", type=int, default=120, metavar="SECONDS")
     return parser.parse_args()
 
 
+def pairs(option, given):
+    for pair in given:
+        if "=" not in pair:
+            # Not the pair itself: it may be a secret.
+            raise Failure(f"{option} takes NAME=VALUE")
+    return dict(pair.split("=", 1) for pair in given)
+
+
 def run(args):
-    given = {}
-    for pair in args.parameter:
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise Failure(f"--parameter takes NAME=VALUE, not {pair!r}")
-        given[key] = value
+    given, secrets = pairs("--parameter", args.parameter), pairs("--secret", args.secret)
     template = yaml.load(read(args.template, "the template is missing"), TemplateLoader)
 
     def client(service):
@@ -229,6 +233,8 @@ def run(args):
         given["ConfigPath"] = args.config_path
     if args.slack_url:
         given["SlackSecretArn"] = put_secret(client("secretsmanager"), f"{args.stack}-slack", args.slack_url)
+    for name, value in secrets.items():
+        given[name] = put_secret(client("secretsmanager"), f"{args.stack}-{name}", value)
     params = parameters(template, given)
 
     s3, bucket = client("s3"), f"{args.stack}-artifacts"

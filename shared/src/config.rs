@@ -541,6 +541,9 @@ fn policy(section: &mut Section<'_>, base: &GroupPolicy, base_is_right: bool) ->
         min_history_seconds: section
             .number("min_history_seconds", 0..=u32::MAX)
             .unwrap_or(base.min_history_seconds),
+        four_eyes: section
+            .optional("four_eyes", "true or false", DeValue::as_bool)
+            .unwrap_or(base.four_eyes),
         guard: guard::policy(section, &base.guard, base_is_right),
     };
     let rest = policy

@@ -5,7 +5,8 @@
 //! - [`ports`]: what the use cases need of Kafka; [`kafka`] is the adapter.
 //! - [`store`], [`executions`], [`functions`], [`secrets`], [`slack`]: adapters to AWS and to Slack.
 //! - [`rest_proxy`]: a second, read-only source of what a group is.
-//! - [`page`]: the approval page; [`webhook`]: alerts and operators' requests; [`metrics`]: what CloudWatch reads in the log.
+//! - [`page`]: the approval page; [`oidc`]: how people sign in to it; [`webhook`]: alerts and operators' requests;
+//!   [`metrics`]: what CloudWatch reads in the log.
 //! - [`wire`]: what crosses the border; [`config`], [`connect`] and [`mod@env`]: what a process is given.
 //! - [`error`]: the world failed.
 
@@ -19,6 +20,7 @@ pub mod executions;
 pub mod functions;
 pub mod kafka;
 pub mod metrics;
+pub mod oidc;
 pub mod page;
 pub mod ports;
 pub mod rest_proxy;

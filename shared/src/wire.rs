@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use data_encoding::HEXLOWER;
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use crate::domain::checkpoint::CheckpointId;
+use crate::domain::identity::Requester;
 use crate::domain::offset::{GroupId, TopicPartition};
 use crate::domain::plan::PlanId;
 use crate::domain::refusal::Refusal;
@@ -281,9 +284,18 @@ pub fn parse_request(
             dry_run: written.dry_run.unwrap_or(true),
             reason: written.reason,
             requested_by: written.requested_by,
+            // Whoever writes a request can write anything.
+            requester: Requester::Unverified,
         }),
         _ => Err(wrong),
     }
+}
+
+/// What tells one request from all others: who asked is noted with it, and found again by it.
+#[must_use]
+pub fn request_hash(written: &Value) -> String {
+    // Keys come sorted, whoever wrote them in which order.
+    HEXLOWER.encode(&Sha256::digest(written.to_string()))
 }
 
 fn invalid(field: &str, problem: impl Into<String>) -> Refusal {
@@ -533,5 +545,14 @@ mod tests {
             ("b".to_owned(), Some(vec![0, 3, 4])),
         ];
         assert_eq!(parsed.selection, Selection::Only(wanted.into()));
+    }
+
+    #[test]
+    fn a_request_has_one_hash_however_it_is_written() {
+        let one: Value = serde_json::from_str(r#"{"group": "a", "shift_by": -3}"#).unwrap();
+        let other: Value = serde_json::from_str(r#"{ "shift_by":-3,"group":"a" }"#).unwrap();
+        assert_eq!(request_hash(&one), request_hash(&other));
+        let more: Value = serde_json::from_str(r#"{"group": "a", "shift_by": -4}"#).unwrap();
+        assert_ne!(request_hash(&one), request_hash(&more));
     }
 }

@@ -261,6 +261,7 @@ async fn approve(store: &Store, execution: &str, before: &str) -> Outcome {
         approve_by: plan.approve_by,
         status: ApprovalStatus::Pending,
         decided_by: None,
+        decider: None,
         decided_at: None,
         reason: None,
         delivered_at: None,

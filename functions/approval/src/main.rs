@@ -1,12 +1,16 @@
 //! The steps of a recovery that deal with people, and the page on which they decide.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use offset_guard::app::{approval, report, sweep};
 use offset_guard::env::{self, Env, event};
 use offset_guard::error;
 use offset_guard::executions::Executions;
-use offset_guard::page::{self, FormKey, PageDeps};
+use offset_guard::oidc::{Client, Provider};
+use offset_guard::page::{self, FormKey, PageDeps, SignIn};
 use offset_guard::slack::{Slack, SlackError};
 use offset_guard::wire::ApprovalStep;
 use serde_json::{Value, json};
@@ -18,12 +22,18 @@ async fn main() -> Result<(), Error> {
     let public_url = env::url("OFFSET_GUARD_PUBLIC_URL")?;
     let executions = env.executions();
     if let Some(key) = env::optional("OFFSET_GUARD_FORM_KEY_SECRET") {
+        let issuer = Issuer::of_environment()?;
         let (env, executions, public_url, key) = (&env, &executions, &public_url, &key);
+        let issuer = issuer.as_ref();
         return lambda_runtime::run(service_fn(move |received: LambdaEvent<_>| async move {
             let deps = PageDeps {
                 store: env.store.clone(),
                 executions: executions.clone(),
                 form_key: form_key(env, key).await?,
+                sign_in: match issuer {
+                    Some(issuer) => Some(issuer.sign_in(env).await?),
+                    None => None,
+                },
                 public_url: public_url.clone(),
                 now: Timestamp::now,
             };
@@ -36,6 +46,50 @@ async fn main() -> Result<(), Error> {
         task(env, executions, public_url, received.payload)
     }))
     .await
+}
+
+/// The issuer whose people decide, as the environment names it. Named in part, it starts nothing: whoever wants people
+/// to sign in must not get a page that asks for no more than the link.
+struct Issuer {
+    provider: Arc<Provider>,
+    client_id: String,
+    secret: String,
+    groups: BTreeSet<String>,
+    groups_claim: String,
+    person_claim: String,
+}
+
+impl Issuer {
+    fn of_environment() -> Result<Option<Self>, Error> {
+        let Some(issuer) = env::optional("OFFSET_GUARD_OIDC_ISSUER") else {
+            return Ok(None);
+        };
+        let groups = env::required("OFFSET_GUARD_OIDC_GROUPS")?;
+        Ok(Some(Self {
+            provider: Arc::new(Provider::new(&issuer)?),
+            client_id: env::required("OFFSET_GUARD_OIDC_CLIENT_ID")?,
+            secret: env::required("OFFSET_GUARD_OIDC_CLIENT_SECRET")?,
+            groups: groups
+                .split(',')
+                .map(|group| group.trim().to_owned())
+                .collect(),
+            groups_claim: env::required("OFFSET_GUARD_OIDC_GROUPS_CLAIM")?,
+            person_claim: env::required("OFFSET_GUARD_OIDC_PERSON_CLAIM")?,
+        }))
+    }
+
+    async fn sign_in(&self, env: &Env) -> Result<SignIn, error::Error> {
+        Ok(SignIn {
+            provider: self.provider.clone(),
+            client: Client {
+                id: self.client_id.clone(),
+                secret: env.secrets.get(&self.secret).await?,
+                groups: self.groups.clone(),
+                groups_claim: self.groups_claim.clone(),
+                person_claim: self.person_claim.clone(),
+            },
+        })
+    }
 }
 
 async fn task(

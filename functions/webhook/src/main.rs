@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use offset_guard::env::{self, Env};
-use offset_guard::webhook::{self, WebhookDeps};
+use offset_guard::webhook::{self, TokenIssuer, WebhookDeps};
 use serde_json::Value;
 
 #[tokio::main]
@@ -14,6 +14,13 @@ async fn main() -> Result<(), Error> {
         executions: env.executions(),
         guard: env::required("OFFSET_GUARD_GUARD_FUNCTION")?,
         state_machine: env::required("OFFSET_GUARD_STATE_MACHINE")?,
+        issuer: match env::optional("OFFSET_GUARD_OIDC_ISSUER") {
+            None => None,
+            Some(id) => Some(TokenIssuer {
+                id,
+                person_claim: env::required("OFFSET_GUARD_OIDC_PERSON_CLAIM")?,
+            }),
+        },
         now: Timestamp::now,
         config: env.config,
         store: env.store,

@@ -12,6 +12,7 @@ pub mod client;
 mod error;
 pub mod functions;
 pub mod kafka;
+pub mod keycloak;
 pub mod operator;
 pub mod run;
 pub mod slack;

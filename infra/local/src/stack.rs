@@ -49,6 +49,10 @@ pub struct StackOptions {
     pub config: String,
     /// Further environment variables of the local AWS and of the functions in it.
     pub aws_environment: BTreeMap<String, String>,
+    /// Further parameters of the template.
+    pub parameters: BTreeMap<String, String>,
+    /// Parameters that are the ARN of a secret, with what that secret holds.
+    pub secrets: BTreeMap<String, String>,
 }
 
 /// A running stack. The last process that drops it ends it.
@@ -149,7 +153,7 @@ impl Stack {
             .replace(CLUSTER_ID, kafka.cluster_id());
         fs::write(&config, text).doing(|| format!("write {}", config.display()))?;
         progress("Deploying the template ...");
-        let outputs = deploy(&aws.endpoint(), &config, slack.url()).await?;
+        let outputs = deploy(&aws.endpoint(), &config, slack.url(), options).await?;
         let description = Description {
             made_of,
             kafka: options.kafka.clone(),
@@ -312,6 +316,7 @@ async fn deploy(
     endpoint: &str,
     config: &Path,
     slack_url: &str,
+    options: &StackOptions,
 ) -> Result<BTreeMap<String, String>> {
     let binaries = functions::build().await?;
     let mut command = Command::new(python().await?);
@@ -327,6 +332,14 @@ async fn deploy(
         .envs(aws_environment(endpoint))
         .env("NO_PROXY", "127.0.0.1,localhost")
         .stdin(Stdio::null());
+    for (option, pairs) in [
+        ("--parameter", &options.parameters),
+        ("--secret", &options.secrets),
+    ] {
+        for (name, value) in pairs {
+            command.arg(option).arg(format!("{name}={value}"));
+        }
+    }
     blocking(move || {
         let output = command.output().doing(|| "run deploy.py".to_owned())?;
         let stdout = String::from_utf8_lossy(&output.stdout);

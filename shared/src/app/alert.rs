@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use super::report::Reported;
 use crate::domain::audit::{Audit, AuditStatus};
 use crate::domain::guard::run::{GUARD, GuardRun};
+use crate::domain::identity::Requester;
 use crate::error::{Error, chain};
 use crate::slack::Slack;
 use crate::slack::guard::guard_alert;
@@ -56,8 +57,10 @@ fn audit(run: GuardRun, execution: &str, at: Timestamp) -> Audit {
         code: format!("GUARD_{}", run.status),
         message,
         requested_by: GUARD.to_owned(),
+        requester: Requester::Guard,
         reason: String::new(),
         decided_by: None,
+        decider: None,
         decided_at: None,
         digest: None,
         refusals: run.withheld,

@@ -71,6 +71,7 @@ async fn ask(
         approve_by: plan.approve_by.min(now + TASK_TIMEOUT - TASK_MARGIN),
         status: ApprovalStatus::Pending,
         decided_by: None,
+        decider: None,
         decided_at: None,
         reason: None,
         delivered_at: None,

@@ -9,6 +9,7 @@ use super::{observe_stable, plan_id};
 use crate::config::{Config, ResolvedGroup};
 use crate::domain::checkpoint::{Checkpoint, CheckpointHeader};
 use crate::domain::guard::run::GUARD;
+use crate::domain::identity::Requester;
 use crate::domain::offset::{ClusterId, CommittedOffset, Fault, TopicPartition};
 use crate::domain::plan::{
     Disowns, Plan, PlanId, PlanRecord, PlanResult, Source, check_plan, partitions,
@@ -20,7 +21,7 @@ use crate::domain::request::{ResetSpec, RewindRequest};
 use crate::error::Error;
 use crate::ports::ReadGroups;
 use crate::store::{ErrorClass, Opened, Store};
-use crate::wire::{LONGEST_TEXT, PlanAnswer, PlanVerdict, parse_request};
+use crate::wire::{LONGEST_TEXT, PlanAnswer, PlanVerdict, parse_request, request_hash};
 
 /// How long a claim lives beyond the last moment in which its plan may be applied: Kafka cannot check a fence, so
 /// whatever is still under way then has to be over before another recovery may begin.
@@ -56,7 +57,7 @@ where
     let written = input.get("request").unwrap_or(&empty);
     // Where exactly one cluster is configured, a request need not name it.
     let only = config.cluster(None).map(|cluster| cluster.name.as_str());
-    let request = match parse_request(written, only) {
+    let mut request = match parse_request(written, only) {
         Ok(request) => request,
         Err(refusals) => {
             // The group's name is part of a key, which has room for so much.
@@ -78,6 +79,10 @@ where
             return keep(store, record).await;
         }
     };
+    let name = execution.rsplit(':').next().unwrap_or(execution);
+    if let Some(person) = store.requester(name, &request_hash(written)).await? {
+        request.requester = Requester::Verified(person);
+    }
     let result = decide(config, store, execution, &id, now, &request, connect).await?;
     let record = PlanRecord {
         id,
@@ -343,6 +348,10 @@ async fn take_over(
                 why: "the plan is a dry run, which keeps nothing; ask again without dry_run"
                     .to_owned(),
             }
+        }
+        // Whoever asked for it only wanted to read it, and who wants it done now is not known.
+        Some(PlanResult::Ready(plan)) if plan.four_eyes && plan.requester != Requester::Guard => {
+            Refusal::RequesterUnverified
         }
         Some(PlanResult::Ready(plan)) => {
             match open(store, execution, plan, plan.apply_within_seconds, now).await? {

@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::{alert, plan_id};
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
 use crate::domain::audit::{Audit, AuditPartition, AuditStatus};
+use crate::domain::identity::Requester;
 use crate::domain::plan::{PlanId, PlanRecord, PlanResult};
 use crate::domain::report::{Conclusion, OnRecord, conclude};
 use crate::error::{Error, chain};
@@ -198,8 +199,15 @@ async fn conclusion(
         code,
         message,
         requested_by: text(&record, |r| &r.requested_by),
+        requester: match record.as_ref().map(|record| &record.result) {
+            Some(PlanResult::Ready(plan)) => plan.requester.clone(),
+            Some(PlanResult::NothingToDo(_) | PlanResult::Refused(_)) | None => {
+                Requester::Unverified
+            }
+        },
         reason: text(&record, |r| &r.reason),
         decided_by: approval.as_ref().and_then(|a| a.decided_by.clone()),
+        decider: approval.as_ref().and_then(|a| a.decider.clone()),
         decided_at: approval.as_ref().and_then(|a| a.decided_at),
         digest: approval.map(|a| a.digest),
         refusals,

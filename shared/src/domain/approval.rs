@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::group::{Activity, GroupObservation};
 use super::guard::quarantine::{Kept, Reread, SkippedRecord};
+use super::identity::Identity;
 use super::offset::{CommittedOffset, Fault, GroupId, TopicPartition, distance};
 use super::plan::{PartitionMove, Plan, PlanDigest, PlanId, check_plan};
 use super::planner::{members_seen, seconds};
@@ -76,6 +77,9 @@ pub struct Approval {
     pub status: ApprovalStatus,
     /// Who decided: a verified name, or that possession of the link was all that was asked for.
     pub decided_by: Option<String>,
+    /// What is proven of who decided.
+    #[serde(default)]
+    pub decider: Option<Identity>,
     /// When.
     pub decided_at: Option<Timestamp>,
     /// Why, in the decider's words.
@@ -150,6 +154,8 @@ impl Approval {
                 reason: self.reason.clone().unwrap_or_default(),
             }),
             Standing::Closed(ApprovalStatus::Approved) => {
+                // The page refuses it before; who can write to the table is not believed either.
+                plan.approved_by(self.decider.as_ref())?;
                 let apply_by = self.apply_by(plan).ok_or_else(|| Refusal::NotApproved {
                     found: "the time of the decision is missing".to_owned(),
                 })?;

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::identity::{Identity, Requester};
 use super::offset::{ClusterId, CommittedOffset, GroupId, TopicPartition};
 use super::plan::{PlanDigest, PlanId};
 use super::recovery::{Outcome, PartitionOutcome};
@@ -54,10 +55,16 @@ pub struct Audit {
     pub message: String,
     /// Who asked.
     pub requested_by: String,
+    /// What is proven of who asked.
+    #[serde(default, skip_serializing_if = "Requester::is_unverified")]
+    pub requester: Requester,
     /// Why.
     pub reason: String,
     /// Who decided.
     pub decided_by: Option<String>,
+    /// What is proven of who decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decider: Option<Identity>,
     /// When.
     pub decided_at: Option<Timestamp>,
     /// The digest of the plan.

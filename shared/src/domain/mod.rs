@@ -5,6 +5,7 @@ pub mod audit;
 pub mod checkpoint;
 pub mod group;
 pub mod guard;
+pub mod identity;
 pub mod incident;
 pub mod offset;
 pub mod plan;

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use super::checkpoint::CheckpointId;
 use super::group::{Activity, GroupObservation, GroupState, GroupType};
 use super::guard::quarantine::{Kept, SkippedRecord};
+use super::identity::{Identity, Requester};
 use super::offset::{
     ClusterId, CommittedOffset, GroupId, TopicId, TopicPartition, Watermarks, distance,
 };
@@ -369,6 +370,12 @@ pub struct Plan {
     pub disowns: Option<Disowns>,
     /// Who asked.
     pub requested_by: String,
+    /// What is proven of who asked.
+    #[serde(default, skip_serializing_if = "Requester::is_unverified")]
+    pub requester: Requester,
+    /// Whether only another person than the requester may approve it, and both have to be known to an issuer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub four_eyes: bool,
     /// Why.
     pub reason: String,
 }
@@ -438,6 +445,18 @@ impl Plan {
         }
     }
 
+    /// Why `decider` may not approve it, if so.
+    ///
+    /// # Errors
+    /// Four eyes are required and not there.
+    pub fn approved_by(&self, decider: Option<&Identity>) -> Result<(), Refusal> {
+        if self.four_eyes {
+            self.requester.approved_by(decider)
+        } else {
+            Ok(())
+        }
+    }
+
     /// The canonical form: a CSV that a person can read, and whose SHA-256 is the plan's digest.
     ///
     /// Every field that decides what will happen is in it, so two plans with one digest do the same.
@@ -474,6 +493,15 @@ impl Plan {
                 .map_or(String::new(), |disowns| disowns.after.to_string()),
         );
         field("requested_by", text(&self.requested_by));
+        // Lines that not every plan has: those of plans without them are what they always were.
+        match &self.requester {
+            Requester::Unverified => {}
+            Requester::Guard => field("requester", text("guard")),
+            Requester::Verified(identity) => field("requester", text(&identity.to_string())),
+        }
+        if self.four_eyes {
+            field("four_eyes", "true".to_owned());
+        }
         field("reason", text(&self.reason));
         for warning in &self.warnings {
             field("warning", text(&warning.to_string()));

@@ -126,11 +126,13 @@ enum Becomes {
 /// Makes the plan.
 pub fn plan(planning: &Planning<'_>) -> Planned {
     if let Targets::Missing(refusal) = planning.targets {
-        let mut refusals = vec![refusal.clone()];
+        let mut refusals = unknown_requester(planning);
+        refusals.push(refusal.clone());
         refusals.extend(cluster_and_group(planning));
         return Planned::Refused(refusals);
     }
-    let mut refusals = cluster_and_group(planning);
+    let mut refusals = unknown_requester(planning);
+    refusals.extend(cluster_and_group(planning));
 
     let mut moves = Vec::new();
     let mut left_alone = Vec::new();
@@ -182,6 +184,15 @@ pub fn plan(planning: &Planning<'_>) -> Planned {
     }
     let warnings = warnings(planning, &moves, dropped_metadata);
     Planned::Ready(Box::new(assemble(planning, moves, left_alone, warnings)))
+}
+
+/// A plan of which nobody knows who asked for it never gets the two people that the policy wants.
+fn unknown_requester(planning: &Planning<'_>) -> Vec<Refusal> {
+    let unknown = planning.policy.four_eyes && planning.request.requester.is_unverified();
+    unknown
+        .then_some(Refusal::RequesterUnverified)
+        .into_iter()
+        .collect()
 }
 
 /// Every partition that was read or that the source knows, so that one that the reading left out is noticed.
@@ -924,6 +935,8 @@ fn assemble(
         warnings,
         disowns: None,
         requested_by: request.requested_by.clone(),
+        requester: request.requester.clone(),
+        four_eyes: policy.four_eyes,
         reason: request.reason.clone(),
     };
     plan.disowns = undone_since

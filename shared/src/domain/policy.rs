@@ -23,6 +23,10 @@ pub struct GroupPolicy {
     pub keep_checkpoints: u32,
     /// How far these must reach back before an older one may expire, in seconds.
     pub min_history_seconds: u32,
+    /// Whether a plan is approved only by another person than the one who asked for it, both of them known to an
+    /// issuer. What the guard proposes needs one such person.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub four_eyes: bool,
     /// How the guard treats it.
     pub guard: GuardPolicy,
 }
@@ -37,6 +41,7 @@ impl Default for GroupPolicy {
             apply_within_seconds: 2_100,
             keep_checkpoints: 168,
             min_history_seconds: 86_400,
+            four_eyes: false,
             guard: GuardPolicy::default(),
         }
     }

@@ -10,6 +10,7 @@ use proptest::sample::{Index, select};
 use super::approval::Change;
 use super::checkpoint::{Anomaly, CheckpointHeader, CheckpointId};
 use super::group::{GroupState, GroupType};
+use super::identity::Requester;
 use super::offset::{ClusterId, CommittedOffset, Fault, GroupId, TopicPartition, Watermarks};
 use super::plan::{Disowns, LeftAlone, Plan, PlanId, Source, Warning, check_plan};
 use super::planner::Planned;
@@ -276,6 +277,10 @@ fn changes() -> Vec<Mutation> {
         }),
         ("disowned time", |plan| plan.disowns = None),
         ("requester", |plan| plan.requested_by.push('2')),
+        ("requester's proof", |plan| {
+            plan.requester = Requester::Guard
+        }),
+        ("four eyes", |plan| plan.four_eyes = true),
         ("reason", |plan| plan.reason.push('\n')),
         ("warning", |plan| plan.warnings.push(Warning::AssignOnly)),
         ("warning's count", |plan| {

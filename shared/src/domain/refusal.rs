@@ -394,6 +394,13 @@ pub enum Refusal {
         /// Why.
         reason: String,
     },
+    /// The group needs four eyes, and nobody knows who asked.
+    RequesterUnverified,
+    /// The group needs four eyes, and these were not two people.
+    FourEyesMissing {
+        /// What was seen.
+        found: String,
+    },
     /// Nobody decided in time.
     ApprovalExpired {
         /// The end of the time.
@@ -727,6 +734,14 @@ impl fmt::Display for Refusal {
                     write!(f, ": {reason}")
                 }
             }
+            Self::RequesterUnverified => f.write_str(
+                "the group's policy is four_eyes, and the requester's identity is not verified; ask by POST /v1/rewinds \
+                 with a token of the issuer",
+            ),
+            Self::FourEyesMissing { found } => write!(
+                f,
+                "the group's policy is four_eyes, and {found}; let another person sign in and decide"
+            ),
             Self::ApprovalExpired { approve_by } => write!(
                 f,
                 "nobody decided before {approve_by}; ask again if it is still wanted"

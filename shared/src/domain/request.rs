@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::checkpoint::CheckpointId;
+use super::identity::Requester;
 use super::offset::{GroupId, TopicPartition};
 use super::plan::PlanId;
 
@@ -85,6 +86,8 @@ pub struct RewindRequest {
     pub dry_run: bool,
     /// Why, in the requester's words.
     pub reason: String,
-    /// Who asks.
+    /// Who asks, by a name that is only claimed where nothing is proven.
     pub requested_by: String,
+    /// What is proven of who asks.
+    pub requester: Requester,
 }

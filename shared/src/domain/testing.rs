@@ -15,6 +15,7 @@ use super::group::{
 };
 use super::guard::quarantine::{Copy, CopySeen, DedupeId, Kept, Reread, SkippedRecord};
 use super::guard::testing::outline;
+use super::identity::Requester;
 use super::offset::{
     ClusterId, CommittedOffset, Fault, GroupId, TopicId, TopicPartition, Watermarks,
 };
@@ -235,6 +236,7 @@ pub(super) struct Scene {
     pub(super) selection: Selection,
     pub(super) policy: GroupPolicy,
     pub(super) pinned: Option<ClusterId>,
+    pub(super) requester: Requester,
 }
 
 impl Scene {
@@ -256,6 +258,7 @@ impl Scene {
             selection: Selection::All,
             policy: GroupPolicy::default(),
             pinned: None,
+            requester: Requester::Unverified,
         }
     }
 
@@ -283,6 +286,7 @@ impl Scene {
             dry_run: false,
             reason: "the 08:10 release dropped records".to_owned(),
             requested_by: "ana".to_owned(),
+            requester: self.requester.clone(),
         };
         plan(&Planning {
             id: PlanId("plan-1".to_owned()),
@@ -370,6 +374,7 @@ pub(super) fn approval(plan: &Plan) -> Approval {
         approve_by: plan.approve_by,
         status: ApprovalStatus::Approved,
         decided_by: Some("bo".to_owned()),
+        decider: None,
         decided_at: Some(at("09:40:00")),
         reason: None,
         delivered_at: None,

@@ -322,6 +322,10 @@ fn after_the_plan() -> Vec<Refusal> {
             log_start: 36,
             high: 43,
         }),
+        Refusal::RequesterUnverified,
+        Refusal::FourEyesMissing {
+            found: "the decider's identity is not verified".into(),
+        },
         Refusal::ApplySwitchedOff,
         Refusal::ClaimLost {
             holder: "execution-2 with plan 01JDZ0PLAN".into(),

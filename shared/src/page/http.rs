@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
 use aws_lambda_events::encodings::Body;
 use aws_lambda_events::http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName,
-    LOCATION, REFERRER_POLICY, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE,
+    HeaderName, LOCATION, REFERRER_POLICY, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
 };
 use aws_lambda_events::http::{HeaderMap, HeaderValue, Method};
 use data_encoding::BASE64;
@@ -33,6 +33,13 @@ impl From<ApiGatewayV2httpRequest> for Request {
     fn from(event: ApiGatewayV2httpRequest) -> Self {
         let path = event.raw_path.unwrap_or_default();
         let body = event.body.unwrap_or_default();
+        let mut headers = event.headers;
+        // API Gateway moves cookies out of the headers; the local AWS leaves them there.
+        for cookie in event.cookies.unwrap_or_default() {
+            if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+                headers.append(COOKIE, cookie);
+            }
+        }
         Self {
             method: event.request_context.http.method,
             // Behind a stage or a mapped domain the path has more in front; the id is what the link ends with.
@@ -40,7 +47,7 @@ impl From<ApiGatewayV2httpRequest> for Request {
                 .rsplit_once("/approvals/")
                 .map_or(String::new(), |(_, id)| id.to_owned()),
             query: event.raw_query_string.unwrap_or_default(),
-            headers: event.headers,
+            headers,
             body: if event.is_base64_encoded {
                 BASE64.decode(body.as_bytes()).ok()
             } else {
@@ -58,6 +65,19 @@ impl Request {
         values.next().is_none().then(|| value.to_str().ok())?
     }
 
+    /// The value of a cookie. A browser sends one of a name that starts with `__Host-`; of several, none is believed.
+    pub(super) fn cookie(&self, name: &str) -> Option<&str> {
+        let cookies = self.headers.get_all(COOKIE).into_iter();
+        let mut values = cookies
+            .filter_map(|header| header.to_str().ok())
+            .flat_map(|header| header.split(';'))
+            .filter_map(|pair| pair.trim().split_once('='))
+            .filter(|(key, _)| *key == name)
+            .map(|(_, value)| value);
+        let value = values.next()?;
+        values.next().is_none().then_some(value)
+    }
+
     /// The first value of a field of the query.
     pub(super) fn query(&self, name: &str) -> Option<String> {
         url::form_urlencoded::parse(self.query.as_bytes())
@@ -73,6 +93,8 @@ pub struct Response {
     pub status: u16,
     /// The headers, without the ones that every response has.
     headers: Vec<(HeaderName, String)>,
+    /// The cookies that are set.
+    pub cookies: Vec<String>,
     /// The body.
     pub body: String,
 }
@@ -91,6 +113,7 @@ impl Response {
         Self {
             status,
             headers: vec![(CONTENT_TYPE, "text/html; charset=utf-8".to_owned())],
+            cookies: Vec::new(),
             body,
         }
     }
@@ -105,6 +128,7 @@ impl Response {
                     format!("attachment; filename=\"{name}\""),
                 ),
             ],
+            cookies: Vec::new(),
             body,
         }
     }
@@ -114,8 +138,14 @@ impl Response {
         Self {
             status: 303,
             headers: vec![(LOCATION, location.to_owned())],
+            cookies: Vec::new(),
             body: String::new(),
         }
+    }
+
+    pub(super) fn cookie(mut self, cookie: String) -> Self {
+        self.cookies.push(cookie);
+        self
     }
 
     pub(super) fn allow(mut self, methods: &str) -> Self {
@@ -162,6 +192,7 @@ impl From<Response> for ApiGatewayV2httpResponse {
         let mut event = Self::default();
         event.status_code = i64::from(response.status);
         event.headers = response.headers();
+        event.cookies = response.cookies;
         event.body = Some(Body::Text(response.body));
         event
     }

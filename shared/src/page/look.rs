@@ -7,15 +7,18 @@ use super::form::Form;
 use super::http::Response;
 use super::link::LinkId;
 use super::problem::{Problem, RETRY_SECONDS};
-use super::token::{BadToken, FormKey, VALID_FOR};
+use super::token::{BadToken, FormKey, Signed, VALID_FOR};
 use super::view::{self, Forms, Resend, Shown};
 use super::visible::visible;
 use crate::domain::approval::{Decision, Standing};
+use crate::domain::identity::Identity;
 
 /// One look at a case: by whom, when, and at which page of it.
 pub(super) struct Look<'a> {
     pub(super) link: &'a LinkId,
     pub(super) key: &'a FormKey,
+    /// Who looks, where that is known.
+    pub(super) person: Option<&'a Identity>,
     /// The page of the moves, from 1.
     pub(super) number: usize,
     /// Whether the page may load itself again while the recovery runs.
@@ -36,16 +39,16 @@ pub(super) enum Step {
     TooLate,
     /// The typed name is not the group's.
     WrongName,
+    /// The group needs four eyes, and these are the same two.
+    SameEyes,
 }
 
 impl Look<'_> {
     /// What is to be done with a form. Nothing is done yet.
     pub(super) fn judge(&self, case: &Case, form: &Form) -> Result<Step, Problem> {
-        let digest = &case.approval.digest;
         let decision = form.decision.ok_or(Problem::Token(BadToken::Forged))?;
-        let token = self
-            .key
-            .check(&form.token, self.link, decision, digest, self.now);
+        let signed = self.signed(case, decision);
+        let token = self.key.check(&form.token, &signed, self.now);
         if token == Err(BadToken::Forged) {
             return Err(Problem::Token(BadToken::Forged));
         }
@@ -64,6 +67,10 @@ impl Look<'_> {
             | Stage::Ended(_)
             | Stage::EndedUnsent
             | Stage::EndedUnproven => return Ok(Step::Deliver),
+        }
+        // Whoever asked for it may still say no to it.
+        if decision == Decision::Approve && case.plan.approved_by(self.person).is_err() {
+            return Ok(Step::SameEyes);
         }
         if decision == Decision::Approve && !names(&form.group, &case.plan.group.0) {
             return Ok(Step::WrongName);
@@ -123,6 +130,11 @@ impl Look<'_> {
         self.render(422, case, shown)
     }
 
+    pub(super) fn same_eyes(&self, case: &Case) -> Result<Response, Problem> {
+        let notice = "Another person has to approve this. Nothing was decided.";
+        self.stands(403, case, Some(notice))
+    }
+
     pub(super) fn no_longer_waiting(&self, case: &Case) -> Result<Response, Problem> {
         let shown = Shown {
             notice: Some(
@@ -161,6 +173,8 @@ impl Look<'_> {
             page: self.number,
             follow: self.follow,
             forms,
+            person: self.person.cloned(),
+            eyes_missing: case.plan.approved_by(self.person).is_err(),
             ..shown
         };
         Ok(Response::html(status, view::plan(case, shown, self.now)?))
@@ -174,8 +188,16 @@ impl Look<'_> {
     }
 
     fn sign(&self, case: &Case, decision: Decision, until: Timestamp) -> String {
-        self.key
-            .sign(self.link, decision, &case.approval.digest, until)
+        self.key.sign(&self.signed(case, decision), until)
+    }
+
+    fn signed<'c>(&'c self, case: &'c Case, decision: Decision) -> Signed<'c> {
+        Signed {
+            link: self.link,
+            decision,
+            digest: &case.approval.digest,
+            person: self.person,
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod case;
 mod chart;
+mod cookie;
 mod deliver;
 mod form;
 mod http;
@@ -13,6 +14,7 @@ mod link;
 mod look;
 mod problem;
 mod progress;
+mod signin;
 mod token;
 mod view;
 mod visible;
@@ -29,6 +31,7 @@ use url::Url;
 
 use crate::domain::approval::{Approval, Decision};
 use crate::domain::checkpoint::PastCommit;
+use crate::domain::identity::Decider;
 use crate::domain::plan::{Plan, PlanResult};
 use crate::error::chain;
 use crate::executions::Executions;
@@ -40,6 +43,7 @@ pub use http::{Request, Response};
 pub use link::LinkId;
 use look::{Look, Step};
 use problem::Problem;
+pub use signin::SignIn;
 pub use token::{FormKey, KeyTooShort, VALID_FOR};
 pub use visible::visible;
 
@@ -55,6 +59,8 @@ pub struct PageDeps {
     pub executions: Executions,
     /// Signs the forms.
     pub form_key: FormKey,
+    /// How people sign in; `None` where possession of the link is all that is asked for.
+    pub sign_in: Option<SignIn>,
     /// Where people reach the page. A form sent from any other origin is refused.
     pub public_url: Url,
     /// The clock.
@@ -80,13 +86,24 @@ pub async fn respond(request: &Request, deps: &PageDeps) -> Response {
 }
 
 async fn answer(request: &Request, deps: &PageDeps) -> Result<Response, Problem> {
+    if let Some(sign_in) = &deps.sign_in
+        && let Some(answer) = signin::answer(request, sign_in, deps).await
+    {
+        return answer;
+    }
     let (link, ask) = ask(request, &deps.public_url)?;
+    // Before anything is looked up: whoever may not see a plan is not told whether there is one.
+    let person = match &deps.sign_in {
+        None => None,
+        Some(sign_in) => Some(signin::person(request, sign_in, deps)?),
+    };
     let hash = LinkHash::of(link.expose());
     let mut case = load(&deps.store, &hash).await?;
     let now = (deps.now)();
     let look = Look {
         link: &link,
         key: &deps.form_key,
+        person: person.as_ref(),
         number: page_number(request),
         follow: request.query("follow").as_deref() != Some("no"),
         now,
@@ -108,6 +125,7 @@ async fn answer(request: &Request, deps: &PageDeps) -> Result<Response, Problem>
         Step::Already => look.already(&case),
         Step::TooLate => look.too_late(&case),
         Step::WrongName => look.wrong_name(&case, form.group),
+        Step::SameEyes => look.same_eyes(&case),
         Step::Deliver => {
             // Sending the same decision once more is how an undelivered one is repaired: that is no contradiction.
             let repairs = case.undelivered() == form.decision;
@@ -121,10 +139,11 @@ async fn answer(request: &Request, deps: &PageDeps) -> Result<Response, Problem>
                 Decision::Reject => form.reason.as_str(),
             };
             let digest = &case.approval.digest;
-            let decided = deps
-                .store
-                .decide(&hash, digest, decision, LINK_HOLDER, reason, now)
-                .await?;
+            let by = person
+                .clone()
+                .map_or(Decider::from(LINK_HOLDER), Decider::from);
+            let decide = deps.store.decide(&hash, digest, decision, by, reason, now);
+            let decided = decide.await?;
             let (approval, already) = match decided {
                 Decided::Now(approval) => {
                     tracing::info!(plan = %approval.plan, decision = decision.as_str(), "decided");

@@ -2,6 +2,8 @@
 
 use super::form::NotAForm;
 use super::http::Response;
+use super::link::LinkId;
+use super::signin::SignInFault;
 use super::token::BadToken;
 use super::view;
 use crate::error::chain;
@@ -19,6 +21,12 @@ pub(super) enum Problem {
     PlanGone,
     /// The stored plan is not the one that approval was asked for.
     OtherPlan,
+    /// Nobody has signed in who may see it.
+    NotSignedIn,
+    /// The person who signed in is in none of the groups that may.
+    NotAMember { name: String, groups: Vec<String> },
+    /// A sign-in came to nothing; it was begun for this link, where that is known.
+    SignIn(SignInFault, Option<LinkId>),
     /// Neither GET nor HEAD nor POST.
     Method,
     /// A POST that is not this page's form.
@@ -47,7 +55,11 @@ impl Problem {
     /// The page that says so.
     pub(super) fn response(self) -> Response {
         const UNCHANGED: &str = "Nothing was decided.";
-        let back = Some("?");
+        let back = Some(("?", "Back to the plan"));
+        let sign_in = Some(("?signin=yes", "Sign in"));
+        let again = Some(("?signin=again", "Sign in as somebody else"));
+        let members_only;
+        let begin_again;
         let (status, title, text, link) = match &self {
             Self::Unknown => (
                 404,
@@ -68,6 +80,27 @@ impl Problem {
                  decided. Tell those who run Offset Guard, and ask for a new plan.",
                 None,
             ),
+            Self::NotSignedIn => (
+                403,
+                "Sign in to see this plan",
+                "Only people who sign in may see it and decide. Nothing was decided.",
+                sign_in,
+            ),
+            Self::NotAMember { name, groups } => {
+                members_only = format!(
+                    "You are signed in as {name}, and may not see this plan: only members of {} may. Nothing was decided.",
+                    groups.join(" or ")
+                );
+                (403, "Not for you to decide", members_only.as_str(), again)
+            }
+            Self::SignIn(fault, link) => {
+                begin_again = link
+                    .as_ref()
+                    .map(|link| format!("../{}?signin=yes", link.expose()));
+                let link = begin_again.as_deref().map(|again| (again, "Sign in again"));
+                let (status, text) = fault.told();
+                (status, "You are not signed in", text, link)
+            }
             Self::Method => (
                 405,
                 "Not possible here",
@@ -122,6 +155,35 @@ impl Problem {
             405 => response.allow("GET, HEAD, POST"),
             503 => response.retry_after(RETRY_SECONDS),
             _ => response,
+        }
+    }
+}
+
+impl SignInFault {
+    /// The status, and what to do.
+    fn told(&self) -> (u16, &'static str) {
+        match self {
+            Self::NotBegun => (
+                403,
+                "This sign-in was begun elsewhere or too long ago, or another one was begun since. Open the link that you \
+                 were sent and sign in from there.",
+            ),
+            Self::NoAnswer => (
+                400,
+                "What came back is no answer to your sign-in. Open the link that you were sent and sign in from there.",
+            ),
+            Self::Refused => (
+                403,
+                "Your identity provider did not let you in. Open the link that you were sent and sign in from there.",
+            ),
+            Self::Token => (
+                403,
+                "What your identity provider says of you is not believed. Tell those who run Offset Guard.",
+            ),
+            Self::Unreachable => (
+                503,
+                "Your identity provider cannot be asked at the moment. Try again in a few seconds.",
+            ),
         }
     }
 }

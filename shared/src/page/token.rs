@@ -1,14 +1,17 @@
-//! The form token: proof that a form was shown by this page, for this link, this decision and this plan.
+//! The form token: proof that a form was shown by this page, for this link, this decision, this plan and this person.
 
 use std::fmt;
 
 use data_encoding::BASE64URL_NOPAD;
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use sha2::Sha256;
 
 use super::link::LinkId;
 use crate::domain::approval::Decision;
+use crate::domain::identity::Identity;
 use crate::domain::plan::PlanDigest;
 
 /// How long a form may be sent after it was shown. Many may be open at once: the decision itself is what happens once.
@@ -17,7 +20,8 @@ pub const VALID_FOR: SignedDuration = SignedDuration::from_mins(15);
 /// Fewer bytes than this are no key for HMAC-SHA256 (RFC 2104 section 3).
 const SHORTEST_KEY: usize = 32;
 
-/// The key that signs forms, and the one before it, so that a rotation breaks no form that is open.
+/// The key that signs forms and cookies, and the one before it, so that a rotation breaks no form that is open and no
+/// session.
 #[derive(Clone)]
 pub struct FormKey {
     current: Hmac<Sha256>,
@@ -45,44 +49,22 @@ impl FormKey {
     }
 
     /// The token of one form, with the instant after which it is refused.
-    pub(super) fn sign(
-        &self,
-        link: &LinkId,
-        decision: Decision,
-        digest: &PlanDigest,
-        expires_at: Timestamp,
-    ) -> String {
+    pub(super) fn sign(&self, form: &Signed<'_>, expires_at: Timestamp) -> String {
         let expires = expires_at.as_second();
-        let mac = signed(&self.current, link, decision, digest, expires)
-            .finalize()
-            .into_bytes();
-        format!("{expires}.{}", BASE64URL_NOPAD.encode(&mac))
+        let mac = mac(&self.current, &form.text(expires)).finalize();
+        format!("{expires}.{}", BASE64URL_NOPAD.encode(&mac.into_bytes()))
     }
 
     /// Whether `token` was made for exactly this form and is still in time.
     pub(super) fn check(
         &self,
         token: &str,
-        link: &LinkId,
-        decision: Decision,
-        digest: &PlanDigest,
+        form: &Signed<'_>,
         now: Timestamp,
     ) -> Result<(), BadToken> {
         let (expires, mac) = token.split_once('.').ok_or(BadToken::Forged)?;
         let expires: i64 = expires.parse().map_err(|_| BadToken::Forged)?;
-        let mac = BASE64URL_NOPAD
-            .decode(mac.as_bytes())
-            .map_err(|_| BadToken::Forged)?;
-        // `verify_slice` takes the same time wherever the first difference is.
-        let genuine = [Some(&self.current), self.previous.as_ref()]
-            .into_iter()
-            .flatten()
-            .any(|key| {
-                signed(key, link, decision, digest, expires)
-                    .verify_slice(&mac)
-                    .is_ok()
-            });
-        if !genuine {
+        if !self.is_genuine(&form.text(expires), mac) {
             return Err(BadToken::Forged);
         }
         if now.as_second() >= expires {
@@ -90,6 +72,82 @@ impl FormKey {
         }
         Ok(())
     }
+
+    /// A value that comes back unread and unchanged for this purpose, until then. It is signed, not hidden.
+    pub(super) fn seal(
+        &self,
+        purpose: &str,
+        value: &impl Serialize,
+        expires_at: Timestamp,
+    ) -> String {
+        let value = serde_json::to_vec(value).unwrap_or_default();
+        let (value, expires) = (BASE64URL_NOPAD.encode(&value), expires_at.as_second());
+        let mac = mac(&self.current, &sealed(purpose, &value, expires)).finalize();
+        format!(
+            "{value}.{expires}.{}",
+            BASE64URL_NOPAD.encode(&mac.into_bytes())
+        )
+    }
+
+    /// The value, if this page sealed it for this purpose and it is still in time.
+    pub(super) fn open<T: DeserializeOwned>(
+        &self,
+        purpose: &str,
+        seal: &str,
+        now: Timestamp,
+    ) -> Option<T> {
+        let (value, rest) = seal.split_once('.')?;
+        let (expires, mac) = rest.split_once('.')?;
+        let expires: i64 = expires.parse().ok()?;
+        if !self.is_genuine(&sealed(purpose, value, expires), mac) || now.as_second() >= expires {
+            return None;
+        }
+        serde_json::from_slice(&BASE64URL_NOPAD.decode(value.as_bytes()).ok()?).ok()
+    }
+
+    fn is_genuine(&self, text: &str, code: &str) -> bool {
+        let Ok(code) = BASE64URL_NOPAD.decode(code.as_bytes()) else {
+            return false;
+        };
+        // `verify_slice` takes the same time wherever the first difference is.
+        [Some(&self.current), self.previous.as_ref()]
+            .into_iter()
+            .flatten()
+            .any(|key| mac(key, text).verify_slice(&code).is_ok())
+    }
+}
+
+/// What one form is for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Signed<'a> {
+    /// The link that it stands behind.
+    pub(super) link: &'a LinkId,
+    /// What it does.
+    pub(super) decision: Decision,
+    /// The plan that it shows.
+    pub(super) digest: &'a PlanDigest,
+    /// Whom it was shown to, where that is known.
+    pub(super) person: Option<&'a Identity>,
+}
+
+impl Signed<'_> {
+    /// One line each; none of them can hold a line break, so no two forms have one text.
+    fn text(&self, expires: i64) -> String {
+        let (link, decision, digest) = (self.link.expose(), self.decision.as_str(), self.digest);
+        let person = self.person.map_or(String::new(), |person| {
+            serde_json::json!([person.issuer, person.subject]).to_string()
+        });
+        format!("offset-guard approval form 2\n{link}\n{decision}\n{digest}\n{person}\n{expires}\n")
+    }
+}
+
+/// No line of it can hold a line break.
+fn sealed(purpose: &str, value: &str, expires: i64) -> String {
+    format!("offset-guard {purpose} 1\n{value}\n{expires}\n")
+}
+
+fn mac(key: &Hmac<Sha256>, text: &str) -> Hmac<Sha256> {
+    key.clone().chain_update(text)
 }
 
 impl fmt::Debug for FormKey {
@@ -115,20 +173,6 @@ fn hmac(key: &[u8]) -> Result<Hmac<Sha256>, KeyTooShort> {
     Hmac::new_from_slice(key).map_err(|_| too_short)
 }
 
-/// One line each; none of them can hold a line break, so no two forms have one text.
-fn signed(
-    key: &Hmac<Sha256>,
-    link: &LinkId,
-    decision: Decision,
-    digest: &PlanDigest,
-    expires: i64,
-) -> Hmac<Sha256> {
-    let (link, decision) = (link.expose(), decision.as_str());
-    key.clone().chain_update(format!(
-        "offset-guard approval form 1\n{link}\n{decision}\n{digest}\n{expires}\n"
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,15 +191,84 @@ mod tests {
         PlanDigest(text.to_owned())
     }
 
+    fn form<'a>(link: &'a LinkId, decision: Decision, digest: &'a PlanDigest) -> Signed<'a> {
+        Signed {
+            link,
+            decision,
+            digest,
+            person: None,
+        }
+    }
+
+    #[test]
+    fn a_form_is_for_the_person_whom_it_was_shown_to() {
+        let (link, plan) = (LinkId::random().unwrap(), digest("aa"));
+        fn of<'a>(
+            link: &'a LinkId,
+            digest: &'a PlanDigest,
+            person: Option<&'a Identity>,
+        ) -> Signed<'a> {
+            Signed {
+                person,
+                ..form(link, Decision::Approve, digest)
+            }
+        }
+        let mara = Identity::new("https://id.example", "1", "Mara");
+        let token = key(1).sign(&of(&link, &plan, Some(&mara)), at(NOW + 60));
+        let check =
+            |person: Option<&Identity>| key(1).check(&token, &of(&link, &plan, person), at(NOW));
+        assert_eq!(check(Some(&mara)), Ok(()));
+        // A person who was given another name meanwhile is the same person.
+        assert_eq!(
+            check(Some(&Identity::new("https://id.example", "1", "M."))),
+            Ok(())
+        );
+        for other in [
+            None,
+            Some(&Identity::new("https://id.example", "2", "Mara")),
+            Some(&Identity::new("https://other.example", "1", "Mara")),
+            Some(&Identity::new("https://id.example\n1", "", "Mara")),
+        ] {
+            assert_eq!(check(other), Err(BadToken::Forged), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_seal_is_for_one_purpose_and_one_time() {
+        let seal = key(1).seal("session", &"mara", at(NOW + 60));
+        let open = |key: &FormKey, purpose, seal: &str, now| {
+            let opened: Option<String> = key.open(purpose, seal, at(now));
+            opened
+        };
+        let k = &key(1);
+        assert_eq!(open(k, "session", &seal, NOW + 59).as_deref(), Some("mara"));
+        assert_eq!(open(k, "session", &seal, NOW + 60), None);
+        assert_eq!(open(k, "sign-in", &seal, NOW), None);
+        assert_eq!(open(&key(2), "session", &seal, NOW), None);
+        let (value, rest) = seal.split_once('.').unwrap();
+        let (_, mac) = rest.split_once('.').unwrap();
+        let other = BASE64URL_NOPAD.encode(b"\"dana\"");
+        for tampered in [
+            String::new(),
+            "..".to_owned(),
+            format!("{other}.{rest}"),
+            format!("{value}.{}.{mac}", NOW + 3_600),
+            format!("{value}.{}.", NOW + 60),
+            format!("{seal}A"),
+        ] {
+            assert_eq!(open(k, "session", &tampered, NOW), None, "{tampered}");
+        }
+    }
+
     #[test]
     fn a_token_opens_its_own_form_alone() {
         use BadToken::{Expired, Forged};
         use Decision::{Approve, Reject};
         let (link, other) = (LinkId::random().unwrap(), LinkId::random().unwrap());
         let plan = digest("aa");
-        let token = key(1).sign(&link, Approve, &plan, at(NOW + 60));
+        let token = key(1).sign(&form(&link, Approve, &plan), at(NOW + 60));
         let check = |key: &FormKey, token: &str, link, decision, plan: &PlanDigest, now| {
-            key.check(token, link, decision, plan, at(now))
+            key.check(token, &form(link, decision, plan), at(now))
         };
         let k = &key(1);
         assert_eq!(check(k, &token, &link, Approve, &plan, NOW), Ok(()));
@@ -180,7 +293,7 @@ mod tests {
     fn no_part_of_a_token_can_be_changed() {
         let link = LinkId::random().unwrap();
         let plan = digest("aa");
-        let token = key(1).sign(&link, Decision::Reject, &plan, at(NOW + 60));
+        let token = key(1).sign(&form(&link, Decision::Reject, &plan), at(NOW + 60));
         let (_, mac) = token.split_once('.').unwrap();
         let tampered = [
             String::new(),
@@ -194,7 +307,7 @@ mod tests {
             format!("{}.{}", NOW + 60, BASE64URL_NOPAD.encode(&[0; 32])),
         ];
         for token in tampered {
-            let checked = key(1).check(&token, &link, Decision::Reject, &plan, at(NOW));
+            let checked = key(1).check(&token, &form(&link, Decision::Reject, &plan), at(NOW));
             assert_eq!(checked, Err(BadToken::Forged), "{token}");
         }
     }
@@ -203,14 +316,15 @@ mod tests {
     fn a_rotated_key_leaves_open_forms_valid() {
         let link = LinkId::random().unwrap();
         let plan = digest("aa");
-        let token = key(1).sign(&link, Decision::Approve, &plan, at(NOW + 60));
+        let form = form(&link, Decision::Approve, &plan);
+        let token = key(1).sign(&form, at(NOW + 60));
         let rotated = FormKey::new(&[2; 32], Some(&[1; 32])).unwrap();
-        let checked = rotated.check(&token, &link, Decision::Approve, &plan, at(NOW));
+        let checked = rotated.check(&token, &form, at(NOW));
         assert_eq!(checked, Ok(()));
-        assert_ne!(
-            token,
-            rotated.sign(&link, Decision::Approve, &plan, at(NOW + 60))
-        );
+        assert_ne!(token, rotated.sign(&form, at(NOW + 60)));
+        let seal = key(1).seal("session", &"mara", at(NOW + 60));
+        let opened: Option<String> = rotated.open("session", &seal, at(NOW));
+        assert_eq!(opened.as_deref(), Some("mara"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::chart::{Chart, chart};
 use super::progress::{Step, progress, to_stop};
 use crate::domain::approval::{Approval, Decision};
 use crate::domain::guard::quarantine::{Kept, SkippedRecord};
+use crate::domain::identity::{Identity, Requester};
 use crate::domain::offset::CommittedOffset;
 use crate::domain::plan::{PartitionMove, Plan, Source, Warning};
 use crate::domain::planner::seconds;
@@ -68,6 +69,10 @@ pub(super) struct Shown {
     pub(super) typed: Option<String>,
     /// What became of the request.
     pub(super) notice: Option<String>,
+    /// Who looks, where that is known.
+    pub(super) person: Option<Identity>,
+    /// Whether another person than this one has to approve.
+    pub(super) eyes_missing: bool,
 }
 
 /// The page of a plan.
@@ -141,11 +146,11 @@ pub(super) fn plan(case: &Case, shown: Shown, now: Timestamp) -> Result<String, 
     .render()
 }
 
-/// A page that says one thing; with `link`, the way back to the plan.
+/// A page that says one thing; with `link`, an address and what it is called.
 pub(super) fn message(
     title: &str,
     text: &str,
-    link: Option<&str>,
+    link: Option<(&str, &str)>,
 ) -> Result<String, askama::Error> {
     Message {
         css: CSS,
@@ -162,7 +167,7 @@ struct Message<'a> {
     css: &'static str,
     title: &'a str,
     text: &'a str,
-    link: Option<&'a str>,
+    link: Option<(&'a str, &'a str)>,
 }
 
 #[derive(Template)]

@@ -246,6 +246,7 @@ pub fn result(audit: &Audit) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::identity::Requester;
     use crate::domain::offset::TopicPartition;
     use crate::domain::plan::Warning;
     use crate::domain::refusal::{MemberSeen, Refusal};
@@ -349,8 +350,10 @@ mod tests {
             code: code.to_owned(),
             message: "it cannot be said of every partition whether it was moved".to_owned(),
             requested_by: String::new(),
+            requester: Requester::Unverified,
             reason: String::new(),
             decided_by: None,
+            decider: None,
             decided_at: None,
             digest: None,
             refusals: vec![Refusal::ApplySwitchedOff],

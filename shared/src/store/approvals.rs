@@ -3,11 +3,12 @@
 use jiff::Timestamp;
 
 use super::error::Cause;
-use super::item::{Attributes, Damaged, Item, item, text, time, ttl, word};
+use super::item::{Attributes, Damaged, Item, item, json, text, time, ttl, word};
 use super::plans::KEPT;
 use super::table::{Change, Transacted, Updated, Write, back_off};
 use super::{LinkHash, Result, Store, TaskToken, keys};
 use crate::domain::approval::{Approval, ApprovalStatus, Decision};
+use crate::domain::identity::Decider;
 use crate::domain::plan::{PlanDigest, PlanId};
 
 /// How often a request is tried while another one of the same plan is under way.
@@ -150,21 +151,30 @@ impl Store {
         link: &LinkHash,
         digest: &PlanDigest,
         decision: Decision,
-        by: &str,
+        by: impl Into<Decider>,
         reason: &str,
         now: Timestamp,
     ) -> Result<Decided> {
-        let decide = Write::change(
-            keys::approval(link),
-            "SET #status = :status, #decided_by = :by, #decided_at = :now, #reason = :reason",
-        )
-        .when("#status = :pending AND #approve_by > :now AND #digest = :digest")
-        .value(":status", word(&decision.status()))
-        .value(":by", text(by))
-        .value(":now", time(now))
-        .value(":reason", text(reason))
-        .value(":pending", word(&ApprovalStatus::Pending))
-        .value(":digest", text(&digest.0));
+        let by = by.into();
+        let set = match by.identity() {
+            None => {
+                "SET #status = :status, #decided_by = :by, #decided_at = :now, #reason = :reason"
+            }
+            Some(_) => {
+                "SET #status = :status, #decided_by = :by, #decided_at = :now, #reason = :reason, #decider = :decider"
+            }
+        };
+        let mut decide = Write::change(keys::approval(link), set)
+            .when("#status = :pending AND #approve_by > :now AND #digest = :digest")
+            .value(":status", word(&decision.status()))
+            .value(":by", text(by.shown()))
+            .value(":now", time(now))
+            .value(":reason", text(reason))
+            .value(":pending", word(&ApprovalStatus::Pending))
+            .value(":digest", text(&digest.0));
+        if let Some(identity) = by.identity() {
+            decide = decide.value(":decider", json(identity));
+        }
         match self.update_approval(decide).await {
             Ok((true, approval)) => Ok(Decided::Now(approval)),
             Ok((false, approval)) => Ok(Decided::Already(approval)),
@@ -259,6 +269,7 @@ fn approval_item(a: &Approval, link: &LinkHash) -> Item {
         .with("approve_by", time(a.approve_by))
         .with("status", word(&a.status))
         .with_some("decided_by", a.decided_by.as_ref().map(text))
+        .with_some("decider", a.decider.as_ref().map(json))
         .with_some("decided_at", a.decided_at.map(time))
         .with_some("reason", a.reason.as_ref().map(text))
         .with_some("delivered_at", a.delivered_at.map(time))
@@ -276,6 +287,7 @@ fn approval_of(item: &Item) -> Result<Approval, Damaged> {
             attribute: "status",
         })?,
         decided_by: some("decided_by")?,
+        decider: item.some_json("decider")?,
         decided_at: item.some_time("decided_at")?,
         reason: some("reason")?,
         delivered_at: item.some_time("delivered_at")?,

@@ -53,6 +53,11 @@ pub(super) fn word(value: &impl Serialize) -> AttributeValue {
     }
 }
 
+/// A small value as JSON.
+pub(super) fn json(value: &impl Serialize) -> AttributeValue {
+    text(serde_json::to_string(value).unwrap_or_default())
+}
+
 /// A new item under `key`.
 pub(super) fn item(key: Key) -> Item {
     Item::from([
@@ -74,6 +79,7 @@ pub(super) trait Attributes {
     fn some_bytes(&self, name: &'static str) -> Result<Option<&[u8]>, Damaged>;
     fn some_flag(&self, name: &'static str) -> Result<Option<bool>, Damaged>;
     fn some_word<T: DeserializeOwned>(&self, name: &'static str) -> Result<Option<T>, Damaged>;
+    fn some_json<T: DeserializeOwned>(&self, name: &'static str) -> Result<Option<T>, Damaged>;
 }
 
 fn read<'a, T>(
@@ -131,6 +137,12 @@ impl Attributes for Item {
 
     fn some_flag(&self, name: &'static str) -> Result<Option<bool>, Damaged> {
         read(self, name, |value| value.as_bool().ok().copied())
+    }
+
+    fn some_json<T: DeserializeOwned>(&self, name: &'static str) -> Result<Option<T>, Damaged> {
+        self.some_text(name)?
+            .map(|text| serde_json::from_str(text).map_err(|_| Damaged { attribute: name }))
+            .transpose()
     }
 
     fn some_word<T: DeserializeOwned>(&self, name: &'static str) -> Result<Option<T>, Damaged> {

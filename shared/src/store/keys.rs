@@ -144,6 +144,11 @@ pub(super) fn claim(cluster: &ClusterId, group: &GroupId) -> Key {
     Key::new(of_group("CLAIM", cluster, group), ALONE)
 }
 
+/// Who asked by the execution of a name.
+pub(super) fn requester(execution: &str) -> Key {
+    Key::new(format!("REQUESTER#{}", part(execution)), ALONE)
+}
+
 /// Every recovery without a report.
 pub(super) const OPEN: &str = "OPEN";
 

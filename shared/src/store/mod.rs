@@ -19,6 +19,7 @@ mod pack;
 mod plans;
 mod quarantine;
 mod recoveries;
+mod requesters;
 mod samples;
 mod secret;
 mod table;

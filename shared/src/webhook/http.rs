@@ -32,6 +32,32 @@ pub struct Request {
     pub body: Option<String>,
     /// Whether the body is encoded.
     pub is_base64_encoded: bool,
+    /// What API Gateway itself found out.
+    pub request_context: Context,
+}
+
+/// See [`Request`].
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Context {
+    /// Whom a route's authorizer let in.
+    pub authorizer: Option<Authorizer>,
+}
+
+/// See [`Request`].
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Authorizer {
+    /// The token that a JWT authorizer found to be good.
+    pub jwt: Option<Jwt>,
+}
+
+/// See [`Request`].
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Jwt {
+    /// Its claims, each as text.
+    pub claims: BTreeMap<String, Value>,
 }
 
 impl Request {
@@ -39,6 +65,13 @@ impl Request {
         let mut headers = self.headers.iter();
         let (_, value) = headers.find(|(key, _)| key.eq_ignore_ascii_case(name))?;
         Some(value)
+    }
+
+    /// A claim of the token that the route's JWT authorizer found to be good.
+    pub(super) fn claim(&self, name: &str) -> Option<&str> {
+        let jwt = self.request_context.authorizer.as_ref()?.jwt.as_ref()?;
+        let claim = jwt.claims.get(name)?.as_str()?;
+        Some(claim).filter(|claim| !claim.is_empty())
     }
 
     pub(super) fn parameter(&self, name: &str) -> &str {

@@ -22,6 +22,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::config::{Config, Sender, SenderKind};
+use crate::domain::identity::Identity;
 use crate::error::chain;
 use crate::executions::Executions;
 use crate::functions::Functions;
@@ -47,8 +48,19 @@ pub struct WebhookDeps {
     pub guard: String,
     /// The recovery state machine, by its ARN.
     pub state_machine: String,
+    /// Whose tokens API Gateway lets in at `/v1`; `None` where nobody's.
+    pub issuer: Option<TokenIssuer>,
     /// The clock.
     pub now: fn() -> Timestamp,
+}
+
+/// The issuer of API clients' tokens. API Gateway checks these; here is only read what they say.
+#[derive(Debug, Clone)]
+pub struct TokenIssuer {
+    /// Its identifier.
+    pub id: String,
+    /// The claim that tells one person from all others, as the approval page has it.
+    pub person_claim: String,
 }
 
 /// Answers one event of the HTTP API.
@@ -87,7 +99,17 @@ async fn answer(request: &Request, deps: &WebhookDeps) -> Result<Answer, Problem
         }
         "POST /rewinds" => {
             let operator = operator(request, deps).await?;
-            operator::ask_rewind(operator, request, deps).await
+            operator::ask_rewind(operator, None, request, deps).await
+        }
+        // The routes under v1 are there only with their authorizer.
+        "POST /v1/rewinds" => {
+            let person = person(request, deps.issuer.as_ref())?;
+            let operator = Sender::person(person.name());
+            operator::ask_rewind(&operator, Some(&person), request, deps).await
+        }
+        "GET /v1/recoveries/{id}" => {
+            let operator = Sender::person(person(request, deps.issuer.as_ref())?.name());
+            recovery::show(&operator, request.parameter("id"), deps).await
         }
         "GET /recoveries/{id}" => {
             let operator = operator(request, deps).await?;
@@ -113,6 +135,19 @@ async fn sender<'d>(request: &Request, deps: &'d WebhookDeps) -> Result<&'d Send
         tracing::warn!(sender = sender.name, "a secret is not the sender's");
         Err(Problem::Unknown)
     }
+}
+
+/// The person whose token the route's authorizer found to be good.
+fn person(request: &Request, issuer: Option<&TokenIssuer>) -> Result<Identity, Problem> {
+    let issuer = issuer.ok_or(Problem::NoPerson)?;
+    if request.claim("iss") != Some(&issuer.id) {
+        return Err(Problem::NoPerson);
+    }
+    let subject = request.claim(&issuer.person_claim);
+    let subject = subject.ok_or(Problem::NoPerson)?;
+    let name = ["name", "preferred_username", "email"];
+    let name = name.iter().find_map(|claim| request.claim(claim));
+    Ok(Identity::new(&issuer.id, subject, name.unwrap_or_default()))
 }
 
 /// The operator whose secret was sent: where no path names one, the secret does.

@@ -11,11 +11,12 @@ use super::http::{Answer, Request};
 use super::problem::Problem;
 use super::run::{Ask, Handed, hand_over};
 use crate::config::Sender;
+use crate::domain::identity::Identity;
 use crate::domain::incident::Subject;
 use crate::domain::refusal::Refusal;
 use crate::executions::Started;
 use crate::wire::guard::{GuardAsk, GuardEvent};
-use crate::wire::parse_request;
+use crate::wire::{parse_request, request_hash};
 
 /// The longest name of an execution (AWS Step Functions, `StartExecution`).
 const LONGEST_KEY: usize = 80;
@@ -110,11 +111,20 @@ fn set_requester(operator: &Sender, request: &mut Map<String, Value>) {
 /// Starts the state machine with a request.
 pub(super) async fn ask_rewind(
     operator: &Sender,
+    person: Option<&Identity>,
     request: &Request,
     deps: &WebhookDeps,
 ) -> Result<Answer, Problem> {
     let key = key(request)?;
     let input = rewind_input(&deps.config, operator, &request.text()?)?;
+    if let Some(person) = person {
+        // Before the start: the plan's first step looks for it at once.
+        let hash = request_hash(&input["request"]);
+        let noted = deps.store.note_requester(&key, &hash, person, (deps.now)());
+        if !noted.await? {
+            return Err(Problem::KeyUsed);
+        }
+    }
     let started = deps.executions.start(&deps.state_machine, &key, &input);
     let answer = match started.await? {
         Started::Now(_) => {
@@ -136,7 +146,13 @@ pub(super) async fn ask_rewind(
     Ok(answer
         .with("id", key.as_str())
         .with("dry_run", dry_run)
-        .with("status", format!("/recoveries/{key}")))
+        .with(
+            "status",
+            format!(
+                "{}/recoveries/{key}",
+                if person.is_some() { "/v1" } else { "" }
+            ),
+        ))
 }
 
 /// The state machine's input that a body asks for, found right as far as it can be without Kafka.

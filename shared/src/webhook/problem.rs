@@ -15,6 +15,8 @@ pub(super) enum Problem {
     Route,
     /// No sender of this name, no secret, or not the sender's.
     Unknown,
+    /// The token names nobody.
+    NoPerson,
     /// An operator's route, and no operator.
     NotAnOperator,
     /// A group that the sender may not name.
@@ -78,6 +80,11 @@ impl From<Problem> for Answer {
                 401,
                 "NOT_AUTHENTICATED",
                 "write the sender's name into the path and its secret into the header Authorization: Bearer SECRET",
+            ),
+            Problem::NoPerson => Self::new(
+                401,
+                "NOBODY",
+                "send an access token of the configured issuer that has the claim by which people are told apart",
             ),
             Problem::NotAnOperator => Self::new(
                 403,

@@ -8,7 +8,9 @@ use super::choose::groups;
 use super::http::{Answer, LONGEST_BODY, Request};
 use super::operator::{guard_event, key, rewind_input};
 use super::problem::Problem;
+use super::{TokenIssuer, person};
 use crate::config::{Config, Sender, SenderKind};
+use crate::domain::identity::Identity;
 use crate::wire::guard::{AskedAction, GuardAsk};
 
 const CONFIG: &str = r#"
@@ -316,6 +318,71 @@ fn a_rewind_is_a_dry_run_unless_it_says_otherwise_and_names_who_really_asked() {
         let answer = Answer::from(input(request).unwrap_err());
         assert_eq!((answer.status, answer.code), (status, code), "{change}");
     }
+}
+
+#[test]
+fn a_person_is_who_the_authorizer_says_and_nobody_without_it() {
+    let issuer = TokenIssuer {
+        id: "https://id.example".to_owned(),
+        person_claim: "oid".to_owned(),
+    };
+    let event = |context: Value| -> Request {
+        serde_json::from_value(json!({
+            "routeKey": "POST /v1/rewinds", "requestContext": context,
+            "headers": {"authorization": "Bearer whatever"},
+        }))
+        .unwrap()
+    };
+    let claims =
+        |claims: Value| event(json!({"authorizer": {"jwt": {"claims": claims, "scopes": null}}}));
+    let good = json!({"iss": issuer.id, "oid": "7", "sub": "of this client", "name": "Mara Ito", "exp": "1"});
+    let found = person(&claims(good.clone()), Some(&issuer)).unwrap();
+    assert_eq!(found, Identity::new(&issuer.id, "7", "Mara Ito"));
+    assert_eq!(found.name(), "Mara Ito");
+
+    let mut without = vec![
+        event(json!({})),
+        event(json!({"authorizer": null})),
+        claims(json!({})),
+    ];
+    for (name, value) in [
+        ("iss", json!("https://evil.example")),
+        ("oid", json!("")),
+        ("oid", json!(7)),
+        ("oid", Value::Null),
+    ] {
+        let mut bad = good.clone();
+        bad[name] = value;
+        without.push(claims(bad));
+    }
+    for request in without {
+        let answer = Answer::from(person(&request, Some(&issuer)).unwrap_err());
+        assert_eq!((answer.status, answer.code), (401, "NOBODY"));
+    }
+    let answer = Answer::from(person(&claims(good), None).unwrap_err());
+    assert_eq!((answer.status, answer.code), (401, "NOBODY"));
+}
+
+#[test]
+fn a_person_asks_for_any_configured_group_in_the_own_name() {
+    let config = config();
+    let mara = Sender::person("Mara Ito");
+    let input =
+        |request: Value| rewind_input(&config, &mara, &json!({"request": request}).to_string());
+    let written = json!({"cluster": "other", "group": "shipment-sync", "shift_by": -3});
+    assert_eq!(
+        input(written.clone()).unwrap()["request"]["requested_by"],
+        "Mara Ito"
+    );
+    let mut for_another = written.clone();
+    for_another["requested_by"] = json!("dana");
+    assert_eq!(
+        input(for_another).unwrap()["request"]["requested_by"],
+        "Mara Ito, for dana (not verified)"
+    );
+    let mut unknown = written;
+    unknown["group"] = json!("unknown");
+    assert_eq!(Answer::from(input(unknown).unwrap_err()).status, 422);
 }
 
 #[test]

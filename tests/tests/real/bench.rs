@@ -230,6 +230,7 @@ impl Bench {
             approve_by: plan.approve_by,
             status: ApprovalStatus::Pending,
             decided_by: None,
+            decider: None,
             decided_at: None,
             reason: None,
             delivered_at: None,

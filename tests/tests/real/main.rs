@@ -19,6 +19,7 @@ mod refusals;
 mod scale;
 mod secrecy;
 mod secrets;
+mod sign_in;
 mod supersede;
 mod telling;
 mod webhook;

@@ -17,6 +17,7 @@ fn approval() -> Approval {
         approve_by: at(3600),
         status: ApprovalStatus::Pending,
         decided_by: None,
+        decider: None,
         decided_at: None,
         reason: None,
         delivered_at: None,
@@ -102,7 +103,14 @@ async fn of_twenty_decisions_one_stands_and_the_others_are_told() {
             let decision = [Decision::Approve, Decision::Reject][n % 2];
             let by = format!("person {n}");
             store
-                .decide(&link(1), &digest(), decision, &by, "because", at(10))
+                .decide(
+                    &link(1),
+                    &digest(),
+                    decision,
+                    by.as_str(),
+                    "because",
+                    at(10),
+                )
                 .await
                 .unwrap()
         }

@@ -1,5 +1,6 @@
 use offset_guard::app::{self, report};
 use offset_guard::domain::audit::{Audit, AuditPartition, AuditStatus};
+use offset_guard::domain::identity::{Identity, Requester};
 use offset_guard::domain::offset::{ClusterId, GroupId};
 use offset_guard::domain::plan::{Plan, PlanDigest, PlanResult, Source};
 use offset_guard::domain::recovery::{Claim, LONGEST_REQUEST, Outcome, PartitionOutcome, Recovery};
@@ -28,8 +29,10 @@ pub(crate) fn audit(n: usize, outcome: Option<Outcome>) -> Audit {
         code: "VERIFIED".to_owned(),
         message: "every partition is at its target".to_owned(),
         requested_by: "ada".to_owned(),
+        requester: Requester::Guard,
         reason: "a bad release".to_owned(),
         decided_by: Some("grace".to_owned()),
+        decider: Some(Identity::new("https://id.example", "7", "Grace")),
         decided_at: Some(at(0)),
         digest: Some(PlanDigest("c0ffee".to_owned())),
         refusals: vec![Refusal::ApplySwitchedOff],

@@ -16,6 +16,7 @@ mod plans;
 mod quarantine;
 #[cfg(test)]
 mod recoveries;
+mod requesters;
 #[cfg(test)]
 mod samples;
 #[cfg(test)]

@@ -15,6 +15,7 @@ use offset_guard::domain::checkpoint::{
     Checkpoint, CheckpointId, CheckpointPartition, CheckpointTopic,
 };
 use offset_guard::domain::group::{GroupState, GroupType};
+use offset_guard::domain::identity::Requester;
 use offset_guard::domain::offset::{
     ClusterId, CommittedOffset, GroupId, TopicId, TopicPartition, Watermarks,
 };
@@ -289,6 +290,8 @@ pub(crate) fn plan(id: PlanId, count: i32) -> Plan {
         warnings: vec![],
         disowns: None,
         requested_by: "ada".to_owned(),
+        requester: Requester::Unverified,
+        four_eyes: false,
         reason: "a bad release".to_owned(),
     }
 }

@@ -16,6 +16,7 @@ use crate::domain::guard::rules::{Assessment, reads_uncommitted};
 use crate::domain::guard::run::{Deed, GUARD, GuardRun};
 use crate::domain::guard::sample::Sample;
 use crate::domain::guard::verdict::{Evidence, Finding};
+use crate::domain::identity::Requester;
 use crate::domain::offset::{ClusterId, TopicPartition};
 use crate::domain::plan::{Plan, PlanId, PlanRecord, PlanResult, check_plan};
 use crate::domain::planner::{Planned, Planning, Targets, plan};
@@ -211,9 +212,10 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
             );
         }
         let why = self.why(&offsets);
-        let (requested_by, reason) = match self.asked {
-            None => (GUARD.to_owned(), why),
+        let (requester, requested_by, reason) = match self.asked {
+            None => (Requester::Guard, GUARD.to_owned(), why),
             Some(asked) => (
+                Requester::Unverified,
                 asked.written.requested_by.clone(),
                 [asked.written.reason.clone(), why].join(" — "),
             ),
@@ -227,6 +229,7 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
             dry_run: self.is_dry_run(),
             reason,
             requested_by,
+            requester,
         }
     }
 

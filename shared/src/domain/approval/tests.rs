@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::domain::group::{GroupState, PartitionReading};
+use crate::domain::identity::{Identity, Requester};
 use crate::domain::offset::ClusterId;
 use crate::domain::offset::Fault;
 use crate::domain::plan::{LeftAlone, Warning};
@@ -734,6 +735,34 @@ fn topics_are_named_once() {
     let plan = two(|_| {}).plan;
     assert_eq!(topics(&plan), BTreeSet::from(["shipments"]));
     assert_eq!(plan.left_alone, vec![(p(2), LeftAlone::AlreadyThere)]);
+}
+
+#[test]
+fn four_eyes_are_looked_for_again_before_anything_is_sent() {
+    let mara = Identity::new("https://id.example", "1", "Mara");
+    let dana = Identity::new("https://id.example", "2", "Dana");
+    let apply = |requester: Requester, decider: Option<&Identity>| {
+        let scene = Scene::incident().changed(|s| {
+            s.policy.four_eyes = true;
+            s.requester = requester;
+        });
+        Apply::of(&scene).changed(|apply| apply.approval().decider = decider.cloned())
+    };
+    let asked = || Requester::Verified(mara.clone());
+    assert_eq!(apply(asked(), Some(&dana)).sends().len(), 1);
+    assert_eq!(apply(Requester::Guard, Some(&mara)).sends().len(), 1);
+    for (requester, decider) in [
+        (asked(), Some(&mara)),
+        (asked(), None),
+        (Requester::Guard, None),
+    ] {
+        let codes: Vec<_> = apply(requester, decider)
+            .refused()
+            .iter()
+            .map(Refusal::code)
+            .collect();
+        assert_eq!(codes, ["FOUR_EYES_MISSING"]);
+    }
 }
 
 /// A skip of record 31 of partition 0 and record 33 of partition 2, both kept, and read again as they were.

@@ -2,6 +2,7 @@ use super::*;
 use crate::domain::checkpoint::CheckpointId;
 use crate::domain::group::GroupType;
 use crate::domain::guard::testing::failure;
+use crate::domain::identity::{Identity, Requester};
 use crate::domain::offset::GroupId;
 use crate::domain::plan::check_plan;
 use crate::domain::request::Allowances;
@@ -1619,6 +1620,41 @@ fn a_plan_says_what_it_was_made_of() {
     let plan = incident(waits).ready();
     assert!(!plan.waits_for_empty);
     assert_eq!(plan.drift_limit, 0);
+}
+
+#[test]
+fn a_plan_of_four_eyes_begins_with_somebody_whom_the_issuer_knows() {
+    let plan = |four_eyes, requester: Requester| {
+        Scene::incident()
+            .changed(|s| {
+                s.policy.four_eyes = four_eyes;
+                s.requester = requester;
+            })
+            .plan()
+    };
+    let mara = || Requester::Verified(Identity::new("https://id.example", "1", "Mara"));
+    for (four_eyes, requester) in [
+        (false, Requester::Unverified),
+        (false, mara()),
+        (true, mara()),
+        (true, Requester::Guard),
+    ] {
+        match plan(four_eyes, requester.clone()) {
+            Planned::Ready(plan) => {
+                assert_eq!((plan.four_eyes, plan.requester), (four_eyes, requester));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let refused = Planned::Refused(vec![Refusal::RequesterUnverified]);
+    assert_eq!(plan(true, Requester::Unverified), refused);
+    // With all other reasons, and first.
+    let nowhere = Scene::from(Target::Missing(Refusal::PlanNotFound {
+        plan: PlanId("plan-0".into()),
+    }))
+    .changed(|s| s.policy.four_eyes = true);
+    assert_eq!(nowhere.refused()[0], Refusal::RequesterUnverified);
+    assert_eq!(nowhere.refused()[1].code(), "PLAN_NOT_FOUND");
 }
 
 /// Partition 0 stands at 31 of 43; this record, and what else, is passed over.

@@ -1,8 +1,10 @@
 use super::*;
 use crate::domain::approval::Decision;
+use crate::domain::identity::{Identity, Requester};
 use crate::page::form::Form;
 use crate::page::look::Step;
 use crate::page::problem::Problem;
+use crate::page::token::Signed;
 use crate::page::{Ask, ask};
 
 fn status(request: &Request) -> u16 {
@@ -100,6 +102,69 @@ fn the_pages_own_forms_decide() {
             "{typed}"
         );
     }
+}
+
+/// A plan that two people have to stand behind.
+fn of_four_eyes(requester: Requester) -> Case {
+    let mut plan = plan();
+    plan.four_eyes = true;
+    plan.requester = requester;
+    case(plan)
+}
+
+#[test]
+fn whoever_asked_for_a_plan_of_four_eyes_can_only_reject_it() {
+    let person = |subject| Identity::new("https://id.example", subject, "Mara");
+    let (mara, dana) = (person("1"), person("2"));
+    let (link, key) = (link(), key());
+    let leads = |case: &Case, by: Option<&Identity>, decision| {
+        let look = Look {
+            person: by,
+            ..look(&link, &key, now())
+        };
+        let signed = Signed {
+            link: &link,
+            decision,
+            digest: &case.approval.digest,
+            person: by,
+        };
+        let form = Form {
+            decision: Some(decision),
+            token: key.sign(&signed, now() + minutes(5)),
+            group: "shipment-sync".to_owned(),
+            reason: String::new(),
+        };
+        let shown = look.show(case).unwrap().body;
+        assert_eq!(
+            shown.contains("class=\"primary\""),
+            case.plan.approved_by(by).is_ok(),
+            "{by:?}"
+        );
+        assert!(shown.contains(">Reject</button>"));
+        look.judge(case, &form).unwrap()
+    };
+    let asked = of_four_eyes(Requester::Verified(mara.clone()));
+    let guards = of_four_eyes(Requester::Guard);
+    let approve = Decision::Approve;
+    assert_eq!(leads(&asked, Some(&dana), approve), Step::Decide(approve));
+    assert_eq!(leads(&asked, Some(&mara), approve), Step::SameEyes);
+    assert_eq!(leads(&asked, None, approve), Step::SameEyes);
+    assert_eq!(leads(&guards, Some(&mara), approve), Step::Decide(approve));
+    assert_eq!(leads(&guards, None, approve), Step::SameEyes);
+    let reject = Decision::Reject;
+    for by in [Some(&mara), Some(&dana), None] {
+        assert_eq!(leads(&asked, by, reject), Step::Decide(reject));
+    }
+    // Without four eyes everybody decides alone.
+    let own = {
+        let mut plan = plan();
+        plan.requester = Requester::Verified(mara.clone());
+        case(plan)
+    };
+    assert_eq!(leads(&own, Some(&mara), approve), Step::Decide(approve));
+    let refused = look(&link, &key, now()).same_eyes(&asked).unwrap();
+    assert_eq!(refused.status, 403);
+    assert!(refused.body.contains("Another person has to approve this."));
 }
 
 #[test]

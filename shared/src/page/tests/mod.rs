@@ -5,6 +5,7 @@ mod decide;
 mod picture;
 mod respond;
 mod show;
+mod signin;
 
 use std::collections::BTreeMap;
 
@@ -24,6 +25,7 @@ use crate::domain::guard::policy::Validator;
 use crate::domain::guard::probe::Failure;
 use crate::domain::guard::quarantine::{Copy, DedupeId, Kept, SkippedRecord};
 use crate::domain::guard::record::{Fingerprint, Outline, TimestampType};
+use crate::domain::identity::Requester;
 use crate::domain::offset::{
     ClusterId, CommittedOffset, GroupId, TopicId, TopicPartition, Watermarks,
 };
@@ -56,6 +58,7 @@ fn look<'a>(link: &'a LinkId, key: &'a FormKey, now: Timestamp) -> Look<'a> {
     Look {
         link,
         key,
+        person: None,
         number: 1,
         follow: true,
         now,
@@ -119,6 +122,8 @@ pub(crate) fn plan() -> Plan {
             after: at("2026-03-14T01:00:02Z"),
         }),
         requested_by: "mara@example.com".to_owned(),
+        requester: Requester::Unverified,
+        four_eyes: false,
         reason: "Release 4.2 marked 12 shipments as sent that never left.\nReplay them.".to_owned(),
     }
 }
@@ -178,6 +183,7 @@ pub(crate) fn approval(plan: &Plan) -> Approval {
         approve_by: plan.approve_by,
         status: ApprovalStatus::Pending,
         decided_by: None,
+        decider: None,
         decided_at: None,
         reason: None,
         delivered_at: None,

@@ -7,7 +7,7 @@ use crate::page::{PageDeps, respond};
 use crate::store::Store;
 
 /// A page whose table and state machine cannot be reached: nothing listens at the address.
-async fn cut_off() -> PageDeps {
+pub(super) async fn cut_off() -> PageDeps {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -33,6 +33,7 @@ async fn cut_off() -> PageDeps {
         ),
         executions: Executions::new(aws_sdk_sfn::Client::from_conf(machine)),
         form_key: key(),
+        sign_in: None,
         public_url: public_url(),
         now,
     }

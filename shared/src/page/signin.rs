@@ -1,0 +1,180 @@
+//! Who looks at the page, where people have to sign in.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use aws_lambda_events::http::Method;
+use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq;
+
+use super::PageDeps;
+use super::cookie::Cookie;
+use super::http::{Request, Response};
+use super::link::LinkId;
+use super::problem::Problem;
+use crate::domain::identity::Identity;
+use crate::error::chain;
+use crate::oidc::{Challenge, Client, OidcError, Provider};
+
+/// Where the issuer sends people back to, after `/approvals/` in the path. No link's id looks like this.
+const CALLBACK: &str = "signin/callback";
+
+/// How people sign in.
+#[derive(Debug, Clone)]
+pub struct SignIn {
+    /// The issuer.
+    pub provider: Arc<Provider>,
+    /// What it knows the page as.
+    pub client: Client,
+}
+
+/// A sign-in that has begun.
+#[derive(Debug, Serialize, Deserialize)]
+struct Begun {
+    /// The link that a person wants to see. It is the browser's own already.
+    link: String,
+    challenge: Challenge,
+}
+
+/// Who signed in, and in which of the groups that are asked for the person is.
+#[derive(Debug, Serialize, Deserialize)]
+struct Session {
+    identity: Identity,
+    groups: BTreeSet<String>,
+}
+
+/// Why a sign-in came to nothing. A person can begin again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum SignInFault {
+    /// It was begun in another browser, or too long ago, or another one was begun since.
+    NotBegun,
+    /// What came back is no answer to it.
+    NoAnswer,
+    /// The issuer says no.
+    Refused,
+    /// The issuer's token is not good.
+    Token,
+    /// The issuer cannot be asked now.
+    Unreachable,
+}
+
+/// The request's answer, if it is a part of a sign-in.
+pub(super) async fn answer(
+    request: &Request,
+    sign_in: &SignIn,
+    deps: &PageDeps,
+) -> Option<Result<Response, Problem>> {
+    if request.method != Method::GET {
+        return None;
+    }
+    if request.id == CALLBACK {
+        return Some(finish(request, sign_in, deps).await);
+    }
+    let link = LinkId::parse(&request.id)?;
+    let begin = request.query("signin")?;
+    Some(start(&link, begin == "again", sign_in, deps).await)
+}
+
+/// Sends a person to the issuer.
+async fn start(
+    link: &LinkId,
+    anew: bool,
+    sign_in: &SignIn,
+    deps: &PageDeps,
+) -> Result<Response, Problem> {
+    let challenge = Challenge::random().map_err(|error| {
+        tracing::error!(error = chain(&error), "no random bytes");
+        Problem::SignIn(SignInFault::Unreachable, Some(link.clone()))
+    })?;
+    let SignIn { provider, client } = sign_in;
+    let back = callback(deps);
+    let url = provider.authorization_url(client, &back, &challenge, anew);
+    let url = url.await.map_err(|error| failed(&error, link))?;
+    let begun = Begun {
+        link: link.expose().to_owned(),
+        challenge,
+    };
+    let cookie = Cookie::SignIn.set(&deps.form_key, &begun, (deps.now)());
+    Ok(Response::see_other(url.as_str()).cookie(cookie))
+}
+
+/// Takes what the issuer sends a person back with.
+async fn finish(request: &Request, sign_in: &SignIn, deps: &PageDeps) -> Result<Response, Problem> {
+    let now = (deps.now)();
+    let begun: Option<Begun> = Cookie::SignIn.read(&deps.form_key, request, now);
+    let Begun { link, challenge } = begun.ok_or(Problem::SignIn(SignInFault::NotBegun, None))?;
+    let link = LinkId::parse(&link).ok_or(Problem::Unknown)?;
+    let fault = |fault| Problem::SignIn(fault, Some(link.clone()));
+    let field = |name: &str| request.query(name);
+    let state = field("state").unwrap_or_default();
+    if !bool::from(state.as_bytes().ct_eq(challenge.state.as_bytes())) {
+        return Err(fault(SignInFault::NotBegun));
+    }
+    let SignIn { provider, client } = sign_in;
+    // An issuer that names itself is held to it (RFC 9207 section 2.4).
+    if field("iss").is_some_and(|issuer| issuer != provider.issuer()) {
+        return Err(fault(SignInFault::NoAnswer));
+    }
+    if field("error").is_some() {
+        return Err(fault(SignInFault::Refused));
+    }
+    let code = field("code").filter(|code| !code.is_empty());
+    let code = code.ok_or_else(|| fault(SignInFault::NoAnswer))?;
+    let back = callback(deps);
+    let person = provider.person(client, &back, &code, &challenge, now);
+    let person = person.await.map_err(|error| failed(&error, &link))?;
+    let session = Session {
+        identity: person.identity,
+        // As many as are asked for, however many there are: a cookie holds 4 KB.
+        groups: person
+            .groups
+            .intersection(&client.groups)
+            .cloned()
+            .collect(),
+    };
+    tracing::info!(member = !session.groups.is_empty(), "somebody signed in");
+    Ok(Response::see_other(&format!("../{}", link.expose()))
+        .cookie(Cookie::SignIn.clear())
+        .cookie(Cookie::Session.set(&deps.form_key, &session, now)))
+}
+
+fn failed(error: &OidcError, link: &LinkId) -> Problem {
+    tracing::error!(error = chain(error), "nobody can sign in");
+    let fault = match error {
+        OidcError::Refused(_) => SignInFault::Refused,
+        OidcError::Token(_) => SignInFault::Token,
+        OidcError::Unreachable { .. }
+        | OidcError::Status { .. }
+        | OidcError::Unreadable { .. }
+        | OidcError::Discovery(_) => SignInFault::Unreachable,
+    };
+    Problem::SignIn(fault, Some(link.clone()))
+}
+
+/// Where the issuer sends people back to. It has to know this address, so no link's id can be in it.
+fn callback(deps: &PageDeps) -> String {
+    let base = deps.public_url.as_str().trim_end_matches('/');
+    format!("{base}/approvals/{CALLBACK}")
+}
+
+/// The person who looks, if it is one who may.
+pub(super) fn person(
+    request: &Request,
+    sign_in: &SignIn,
+    deps: &PageDeps,
+) -> Result<Identity, Problem> {
+    let session: Option<Session> = Cookie::Session.read(&deps.form_key, request, (deps.now)());
+    let Session { identity, groups } = session.ok_or(Problem::NotSignedIn)?;
+    let asked = &sign_in.client.groups;
+    // What is asked for now counts, also of whoever signed in before it was changed.
+    if identity.issuer != sign_in.provider.issuer() {
+        return Err(Problem::NotSignedIn);
+    }
+    if groups.is_disjoint(asked) {
+        return Err(Problem::NotAMember {
+            name: identity.name().to_owned(),
+            groups: asked.iter().cloned().collect(),
+        });
+    }
+    Ok(identity)
+}
