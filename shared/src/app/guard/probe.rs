@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::domain::guard::policy::GuardPolicy;
-use crate::domain::guard::probe::{First, Probe, ProbeFault, Probed, Validation, unlike, validate};
+use crate::domain::guard::probe::{
+    First, Probe, ProbeFault, Probed, Validation, kind_of, validate,
+};
 use crate::domain::guard::record::Record;
 use crate::domain::guard::sample::PartitionSample;
 use crate::domain::offset::{Fault, TopicPartition};
@@ -52,8 +54,10 @@ async fn probe<D: ReadRecords>(
     reads_uncommitted: bool,
 ) -> Result<Probe, Fault> {
     let from = sample.committed.ok_or_else(Fault::missing)?;
+    let kind = kind_of(&neighbours(records, partition, sample, from).await);
     let poll = ReadLimits {
-        records: if policy.validators.is_empty() {
+        // Where nothing is known of the records, nothing can be said of those behind the first.
+        records: if policy.validators.is_empty() && kind.is_none() {
             1
         } else {
             usize::try_from(policy.max_poll_records).unwrap_or(usize::MAX)
@@ -110,13 +114,7 @@ async fn probe<D: ReadRecords>(
                     },
         }
     };
-    let unlike = match seen.records.first() {
-        Some(record) => {
-            let before = neighbours(records, partition, sample, from).await;
-            unlike(&before, record)
-        }
-        None => None,
-    };
+    let unlike = kind.and_then(|kind| kind.unlike(&seen.records));
     Ok(Probe {
         from,
         committed: first(&committed),

@@ -82,7 +82,7 @@ pub struct Probe {
     pub uncommitted: First,
     /// What the validators say; empty without validators.
     pub validation: Validation,
-    /// How the first record that the group's consumers see differs from all that they read before it.
+    /// The first of the records that one poll may return that is of another kind than all those before the commit.
     pub unlike: Option<Unlike>,
 }
 
@@ -101,26 +101,44 @@ pub struct Unlike {
 /// With fewer records before it, a record is unlike none.
 const LEAST_NEIGHBOURS: usize = 5;
 
-/// How `record` differs from the records `before` it, if all of them are of one kind and it is not.
+/// The kind that all records `before` a commit are of, if there is one and there are enough of them.
 #[must_use]
-pub fn unlike(before: &[Record], record: &Record) -> Option<Unlike> {
+pub fn kind_of(before: &[Record]) -> Option<Kind> {
     let before: Vec<_> = before.iter().filter(|r| r.value.is_some()).collect();
     if before.len() < LEAST_NEIGHBOURS {
         return None;
     }
     // JSON is UTF-8, so the narrower kind is asked first.
     let kinds = [Validator::SchemaRegistry, Validator::Json, Validator::Utf8];
-    let kind = kinds
-        .into_iter()
-        .find(|kind| before.iter().all(|record| kind.check(record).is_none()))?;
-    Some(Unlike {
-        failure: Failure {
-            offset: record.offset,
-            validator: kind,
-            problem: kind.check(record)?,
-        },
+    let passes = |kind: &Validator| before.iter().all(|record| kind.check(record).is_none());
+    Some(Kind {
+        validator: kinds.into_iter().find(passes)?,
         passing: before.len(),
     })
+}
+
+/// What all records before a commit pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kind {
+    validator: Validator,
+    passing: usize,
+}
+
+impl Kind {
+    /// The first of `records` that is of another kind.
+    #[must_use]
+    pub fn unlike(self, records: &[Record]) -> Option<Unlike> {
+        records.iter().find_map(|record| {
+            Some(Unlike {
+                failure: Failure {
+                    offset: record.offset,
+                    validator: self.validator,
+                    problem: self.validator.check(record)?,
+                },
+                passing: self.passing,
+            })
+        })
+    }
 }
 
 /// What became of a partition that was to be probed.
@@ -206,4 +224,61 @@ pub fn validate(validators: &[Validator], record: &Record) -> Option<Failure> {
             problem: validator.check(record)?,
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::TimestampType;
+    use super::*;
+
+    fn record(offset: i64, value: &[u8]) -> Record {
+        Record {
+            offset,
+            leader_epoch: None,
+            timestamp_ms: -1,
+            timestamp_type: TimestampType::NotAvailable,
+            key: None,
+            value: Some(value.to_vec()),
+            headers: Vec::new(),
+        }
+    }
+
+    fn records(values: &[&[u8]]) -> Vec<Record> {
+        (0..)
+            .zip(values)
+            .map(|(n, value)| record(n, value))
+            .collect()
+    }
+
+    #[test]
+    fn a_record_stands_out_only_from_enough_records_of_one_kind() {
+        let json: Vec<&[u8]> = vec![b"{}"; 5];
+        let kind = kind_of(&records(&json)).unwrap();
+        let found = kind.unlike(&[record(7, b"[1]"), record(8, b"{")]).unwrap();
+        assert_eq!((found.failure.offset, found.passing), (8, 5));
+        assert_eq!(found.failure.validator, Validator::Json);
+        assert_eq!(kind.unlike(&[record(7, b"[1]")]), None);
+        assert_eq!(kind_of(&records(&json[1..])), None, "too few");
+        let mixed: Vec<&[u8]> = [&json[..], &[b"\xff".as_slice()]].concat();
+        assert_eq!(kind_of(&records(&mixed)), None, "of two kinds");
+        let text: Vec<&[u8]> = [&json[..], &[b"text".as_slice()]].concat();
+        let kind = kind_of(&records(&text)).unwrap();
+        assert_eq!(kind.unlike(&[record(7, b"more text")]), None);
+        assert!(kind.unlike(&[record(7, b"\xff")]).is_some());
+    }
+
+    #[test]
+    fn json_is_utf_8_and_whole() {
+        for (value, passes) in [
+            (&b"{\"a\": [1, null]}"[..], true),
+            (b"1e999", true),
+            (b"", false),
+            (b"{", false),
+            (b"{} {}", false),
+            (b"\"\xff\"", false),
+        ] {
+            let said = Validator::Json.check(&record(0, value));
+            assert_eq!(said.is_none(), passes, "{said:?}");
+        }
+    }
 }

@@ -317,10 +317,11 @@ fn poison(probe: &Probe, first: i64, finding: &Finding) -> Result<i64, Refusal> 
     }
 }
 
-/// That a validator pins a record, and not the one that waits. A commit passes over a prefix: the good records before it
-/// would be lost.
+/// That it is not the record that waits which stands out, but one behind it: a validator does not pass it, or it is of
+/// another kind than all before the commit. A commit passes over a prefix: the good records before it would be lost.
 fn further_on(probe: &Probe, first: i64, finding: &Finding) -> Option<Refusal> {
-    let failure = probe.validation.first_failure()?;
+    let unlike = probe.unlike.as_ref().map(|unlike| &unlike.failure);
+    let failure = probe.validation.first_failure().or(unlike)?;
     (failure.offset > first).then(|| Refusal::PoisonNotAtCommitted {
         partition: finding.partition.clone(),
         first,

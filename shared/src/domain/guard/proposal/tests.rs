@@ -1,4 +1,5 @@
 use super::*;
+use crate::domain::guard::probe::Unlike;
 use crate::domain::guard::testing::{History, failure, outline, probe};
 use crate::domain::offset::Fault;
 use crate::domain::testing::p;
@@ -126,6 +127,34 @@ fn a_record_that_fails_further_on_is_told_and_passed_over_only_as_a_named_range(
     assert_eq!(comes(&history, Some(&asked)).2, [further]);
     let asked = ask(SKIP, Some(102));
     assert_eq!(comes(&history, Some(&asked)).0, [range(100, 102)]);
+}
+
+/// Consumers that take many records a poll die of any of them. Where no validator is configured, one that is of another
+/// kind than all before the commit is a reason not to pass over the good one in front of it.
+#[test]
+fn a_record_of_another_kind_further_on_keeps_the_good_one_in_front_of_it() {
+    let mut history = suspected();
+    history.policy(|policy| policy.skip_on = SkipOn::Suspected);
+    let mut probe = probe(100, &[]);
+    probe.committed = First::Record(outline(100));
+    probe.uncommitted = First::Record(outline(100));
+    history.probed(0, probe.clone());
+    assert_eq!(comes(&history, None).0, [range(100, 100)]);
+    let unlike = |offset| Unlike {
+        failure: failure(offset),
+        passing: 20,
+    };
+    probe.unlike = Some(unlike(100));
+    history.probed(0, probe.clone());
+    assert_eq!(comes(&history, None).0, [range(100, 100)]);
+    probe.unlike = Some(unlike(117));
+    history.probed(0, probe);
+    let further = Refusal::PoisonNotAtCommitted {
+        partition: p(0),
+        first: 100,
+        poison: 117,
+    };
+    assert_eq!(comes(&history, None), (vec![], None, vec![further]));
 }
 
 /// Where nobody is there to fail at it, or everything moves, a bad record further on is not told yet.
