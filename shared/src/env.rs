@@ -213,7 +213,9 @@ impl Env {
         let proxy = match configured.rest_proxy_url.clone() {
             None => None,
             Some(url) => Some(SecondSource {
-                credentials: rest_proxy_credentials(configured, &self.secrets).await?,
+                credentials: rest_proxy_credentials(configured, &self.secrets)
+                    .await
+                    .map_err(|error| chain(&error)),
                 url,
             }),
         };

@@ -79,6 +79,12 @@ pub enum Error {
     /// Some groups have no new checkpoint.
     #[error("{0}")]
     CheckpointsMissing(String),
+    /// Other runs of the guard were faster each time, and know nothing of what was asked.
+    #[error("other runs of the guard for group {group} were faster each time; ask again")]
+    Overtaken {
+        /// The group.
+        group: String,
+    },
     /// What the guard found in some groups could not be kept or told.
     #[error("{0}")]
     GuardRunsFailed(String),
@@ -122,9 +128,10 @@ impl Error {
             },
             Self::Store(error) => of_store(error.class),
             Self::Executions(error) => of_store(error.class),
-            Self::Slack(_) | Self::OutOfTime { .. } | Self::StillRunning(_) => {
-                ErrorClass::Transient
-            }
+            Self::Slack(_)
+            | Self::OutOfTime { .. }
+            | Self::StillRunning(_)
+            | Self::Overtaken { .. } => ErrorClass::Transient,
             Self::Secrets(error) => error.class(),
             Self::InvalidEvent(_) => ErrorClass::InvalidRequest,
             Self::Stuck { .. }

@@ -8,7 +8,6 @@ use serde_json::Value;
 use super::{observe_stable, plan_id};
 use crate::config::{Config, ResolvedGroup};
 use crate::domain::checkpoint::{Checkpoint, CheckpointHeader};
-use crate::domain::guard::run::GUARD;
 use crate::domain::identity::Requester;
 use crate::domain::offset::{ClusterId, CommittedOffset, Fault, TopicPartition};
 use crate::domain::plan::{
@@ -316,11 +315,11 @@ async fn open(
 
 /// Whether the plan that holds the group gives way: one that the guard made by itself, to one that a person asks for.
 async fn yields(store: &Store, plan: &Plan, holder: &Claim) -> Result<bool, Error> {
-    if plan.requested_by == GUARD {
+    if plan.requester == Requester::Guard {
         return Ok(false);
     }
     let held = store.plan(&holder.plan).await?;
-    Ok(held.is_some_and(|record| record.requested_by == GUARD))
+    Ok(held.is_some_and(|record| record.is_of_guard()))
 }
 
 /// Executes a plan that was made before: by the guard, or by a dry run that a person has read.

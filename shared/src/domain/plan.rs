@@ -582,6 +582,14 @@ pub struct PlanRecord {
     pub result: PlanResult,
 }
 
+impl PlanRecord {
+    /// Whether the guard made the plan by itself. Anybody may write its name where requesters write theirs.
+    #[must_use]
+    pub fn is_of_guard(&self) -> bool {
+        matches!(&self.result, PlanResult::Ready(plan) if plan.requester == Requester::Guard)
+    }
+}
+
 /// A sum of counts that a broken reading cannot make overflow.
 pub(super) fn total(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)

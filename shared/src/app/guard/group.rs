@@ -15,13 +15,16 @@ use crate::domain::guard::rules::{Assessment, judge, reads_uncommitted};
 use crate::domain::guard::run::{Deed, GuardRun, SecondSource};
 use crate::domain::guard::sample::Sample;
 use crate::domain::guard::verdict::{Finding, Status, Verdict};
-use crate::domain::offset::{ClusterId, GroupId, TopicPartition};
+use crate::domain::offset::{ClusterId, Fault, GroupId, TopicPartition};
+use crate::domain::refusal::Refusal;
 use crate::error::{Error, chain};
 use crate::metrics;
 use crate::ports::{KeepRecords, ReadGroups, ReadRecords};
 use crate::rest_proxy::compare;
 use crate::store::Store;
 
+/// How often a person's request is tried where other runs are faster.
+const TRIES: usize = 3;
 /// How many findings a run keeps and tells; the counts are of all.
 const KEPT: usize = 200;
 
@@ -32,16 +35,25 @@ pub(super) struct Looked {
     pub(super) findings: Vec<Finding>,
     /// Whether no other run was faster: that one keeps, proposes and tells.
     pub(super) first: bool,
+    /// What kept it from planning.
+    pub(super) failure: Option<Error>,
+}
+
+impl Looked {
+    fn of(run: GuardRun, findings: Vec<Finding>) -> Self {
+        Self {
+            run,
+            findings,
+            first: true,
+            failure: None,
+        }
+    }
 }
 
 /// Of a group that could not be read, which nothing was kept of.
 impl From<GuardRun> for Looked {
     fn from(run: GuardRun) -> Self {
-        Self {
-            run,
-            findings: Vec::new(),
-            first: true,
-        }
+        Self::of(run, Vec::new())
     }
 }
 
@@ -84,11 +96,34 @@ impl Watched<'_> {
         }
     }
 
-    /// Looks, judges, and does what follows.
+    /// Looks, judges, and does what follows. A person's request is not left to a run that was faster and knows nothing of
+    /// it: it looks again.
+    ///
+    /// # Errors
+    /// The table failed, or other runs were faster again and again. What fails on the brokers is a finding.
+    pub(super) async fn run<R: ReadGroups, D: ReadRecords, K: KeepRecords>(
+        &self,
+        sources: &Sources<R, D, K>,
+        cluster_id: &ClusterId,
+        asked: Option<&Asked<'_>>,
+        ends: Ends<'_>,
+    ) -> Result<Looked, Error> {
+        for _ in 0..TRIES {
+            let looked = Box::pin(self.once(sources, cluster_id, asked, ends)).await?;
+            if looked.first || asked.is_none() {
+                return Ok(looked);
+            }
+        }
+        Err(Error::Overtaken {
+            group: self.group.0.clone(),
+        })
+    }
+
+    /// One try.
     ///
     /// # Errors
     /// The table or Step Functions failed. What fails on the brokers is a finding.
-    pub(super) async fn run<R: ReadGroups, D: ReadRecords, K: KeepRecords>(
+    async fn once<R: ReadGroups, D: ReadRecords, K: KeepRecords>(
         &self,
         sources: &Sources<R, D, K>,
         cluster_id: &ClusterId,
@@ -141,16 +176,16 @@ impl Watched<'_> {
             samples.last(),
             sources.second_opinion(cluster_id, self.group).await,
         ) {
-            (Some(last), Some(opinion)) => compare(&opinion, last),
+            (Some(last), Some(Ok(opinion))) => compare(&opinion, last),
+            (_, Some(Err(why))) => SecondSource::Unavailable { why },
             (_, _) => SecondSource::NotConfigured,
         };
         if !first {
             // Two runs at once would keep and propose everything twice: the other one does it.
             tracing::info!(group = self.group.0, "another run was faster");
             return Ok(Looked {
-                run,
-                findings: assessment.findings,
                 first,
+                ..Looked::of(run, assessment.findings)
             });
         }
         let proposing = Proposing {
@@ -163,11 +198,19 @@ impl Watched<'_> {
             asked,
             ends,
         };
-        proposing.run(&mut run).await?;
+        // What was found is kept and told all the same.
+        let failure = proposing.run(&mut run).await.err();
+        if failure.is_some() {
+            run.withheld.push(Refusal::EvidenceIncomplete {
+                at: String::new(),
+                fault: Fault::Failed {
+                    code: "PLANNING_FAILED".to_owned(),
+                },
+            });
+        }
         Ok(Looked {
-            run,
-            findings: assessment.findings,
-            first,
+            failure,
+            ..Looked::of(run, assessment.findings)
         })
     }
 

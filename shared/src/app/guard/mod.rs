@@ -56,16 +56,22 @@ pub struct Sources<R, D, K> {
 pub struct SecondSource {
     /// Where it is.
     pub url: Url,
-    /// Who asks.
-    pub credentials: Option<Credentials>,
+    /// Who asks; or why that is not known, which is told and keeps nobody from asking the brokers.
+    pub credentials: Result<Option<Credentials>, String>,
 }
 
 impl<R, D, K> Sources<R, D, K> {
     /// What the REST Proxy says of a group; `None` where none is configured.
-    async fn second_opinion(&self, cluster_id: &ClusterId, group: &GroupId) -> Option<Opinion> {
+    async fn second_opinion(
+        &self,
+        cluster_id: &ClusterId,
+        group: &GroupId,
+    ) -> Option<Result<Opinion, String>> {
         let proxy = self.proxy.as_ref()?;
-        let credentials = proxy.credentials.clone();
-        Some(second_opinion(&proxy.url, credentials, cluster_id, group).await)
+        Some(match proxy.credentials.clone() {
+            Ok(credentials) => Ok(second_opinion(&proxy.url, credentials, cluster_id, group).await),
+            Err(why) => Err(why),
+        })
     }
 
     /// The same where the brokers say nothing.
@@ -79,10 +85,11 @@ impl<R, D, K> Sources<R, D, K> {
         };
         match self.second_opinion(cluster_id, group).await {
             None => run::SecondSource::NotConfigured,
-            Some(Opinion::Unavailable(why)) => run::SecondSource::Unavailable {
+            Some(Err(why)) => run::SecondSource::Unavailable { why },
+            Some(Ok(Opinion::Unavailable(why))) => run::SecondSource::Unavailable {
                 why: why.to_string(),
             },
-            Some(opinion) => run::SecondSource::Alone {
+            Some(Ok(opinion)) => run::SecondSource::Alone {
                 says: opinion.to_string(),
             },
         }
@@ -308,13 +315,20 @@ where
                 Ok(looked) => {
                     watched.measure(&looked.run, &looked.findings).await;
                     match looked.first {
-                        true => tell::tell(store, ends, &looked.run).await.map(|()| looked),
+                        true => {
+                            let told = tell::tell(store, ends, &looked.run, asked.is_some());
+                            told.await.map(|()| looked)
+                        }
                         false => Ok(looked),
                     }
                 }
                 Err(error) => Err(error),
             };
             match told {
+                Ok(Looked {
+                    failure: Some(error),
+                    ..
+                }) => Ran::failed(cluster, Some(group), chain(&error)),
                 Ok(Looked {
                     run, mut findings, ..
                 }) => {

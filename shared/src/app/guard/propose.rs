@@ -21,6 +21,7 @@ use crate::domain::offset::{ClusterId, TopicPartition};
 use crate::domain::plan::{Plan, PlanId, PlanRecord, PlanResult, check_plan};
 use crate::domain::planner::{Planned, Planning, Targets, plan};
 use crate::domain::policy::GroupPolicy;
+use crate::domain::refusal::Refusal;
 use crate::domain::request::{Allowances, ResetSpec, RewindRequest, Selection};
 use crate::error::Error;
 use crate::ports::{KeepRecords, ReadGroups, ReadRecords};
@@ -91,7 +92,18 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
         };
         match self.plan(targets, &records, &proposals.rewinds).await? {
             Planned::Ready(plan) => self.hand_over(*plan, run).await,
-            Planned::NothingToDo(_) => Ok(()),
+            // The guard proposes nothing where nothing is wrong; a person gets an answer.
+            Planned::NothingToDo(_) => {
+                if self.asked.is_some() {
+                    run.withheld.push(Refusal::InvalidRequest {
+                        field: "ask".to_owned(),
+                        problem:
+                            "the partition is where it would go to already; nothing was planned"
+                                .to_owned(),
+                    });
+                }
+                Ok(())
+            }
             Planned::Refused(refusals) => {
                 run.withheld.extend(refusals);
                 Ok(())
@@ -136,7 +148,7 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
             && let Some(plan) = &live
         {
             let holder = store.plan(plan).await?;
-            if holder.is_some_and(|record| record.requested_by == GUARD) {
+            if holder.is_some_and(|record| record.is_of_guard()) {
                 return Ok(None);
             }
         }
@@ -288,12 +300,19 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
             run.deed = Deed::WouldPropose { plan: id };
             return Ok(());
         }
+        // Keeping and planning take time in which another run may have come to the same.
+        if let Some(live) = self.live_recovery().await? {
+            run.deed = Deed::RecoveryLive { plan: live };
+            return Ok(());
+        }
+        // On record before it starts: until it has claimed the group, that is how other runs see it.
+        run.deed = Deed::Proposed { plan: id.clone() };
+        self.watched.store.put_guard_run(run).await?;
         let input = json!({ "plan_id": id });
         let ends = self.ends;
         ends.executions
             .start(ends.state_machine, &id.0, &input)
             .await?;
-        run.deed = Deed::Proposed { plan: id };
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! Keeps what a plan would pass over: ledger, read, produce, read back, confirm.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -8,6 +9,7 @@ use super::Sources;
 use super::group::Watched;
 use crate::domain::guard::headers::{Origin, is_from_quarantine, of_copy};
 use crate::domain::guard::keeping::unfit;
+use crate::domain::guard::policy::Isolation;
 use crate::domain::guard::probe::validate;
 use crate::domain::guard::proposal::SkipRange;
 use crate::domain::guard::quarantine::{Copy, DedupeId, Kept, SkippedRecord};
@@ -25,7 +27,7 @@ const LEASE: SignedDuration = SignedDuration::from_mins(2);
 /// How often a record is tried within a run whose ledger entry changes under it.
 const TRIES: u32 = 3;
 /// The most bytes that the records of one plan may have.
-const PLAN_BYTES: usize = 64 << 20;
+const PLAN_BYTES: usize = 32 << 20;
 /// How long reading one range may take.
 const READ_TIME: Duration = Duration::from_secs(30);
 
@@ -54,11 +56,33 @@ impl<R, D: ReadRecords, K: KeepRecords> Keeping<'_, R, D, K> {
         let policy = self.watched.policy();
         let mut read = Vec::new();
         let mut refusals = Vec::new();
+        // One more record than may be passed over, so that too many are noticed; and none is read beyond that.
+        let most = usize::try_from(policy.max_records_per_plan).unwrap_or(usize::MAX);
+        let mut limits = ReadLimits {
+            records: most.saturating_add(1),
+            bytes: PLAN_BYTES,
+            time: READ_TIME,
+        };
         for range in ranges {
-            match self.read(range).await {
-                Ok(records) => read.extend(records.into_iter().map(|record| (range, record))),
+            if limits.records == 0 || limits.bytes == 0 {
+                break;
+            }
+            match self.read(range, limits).await {
+                Ok(records) => {
+                    let bytes: usize = records.iter().map(Record::bytes).sum();
+                    limits.records = limits.records.saturating_sub(records.len());
+                    limits.bytes = limits.bytes.saturating_sub(bytes);
+                    read.extend(records.into_iter().map(|record| (range, record)));
+                }
                 Err(refusal) => refusals.push(refusal),
             }
+        }
+        if limits.bytes == 0 {
+            let why = format!("the records of one plan may have {PLAN_BYTES} bytes together");
+            refusals.extend(ranges.last().map(|range| Refusal::RecordUnreadable {
+                partition: range.partition.clone(),
+                why,
+            }));
         }
         let records = u64::try_from(read.len()).unwrap_or(u64::MAX);
         if records > u64::from(policy.max_records_per_plan) {
@@ -87,7 +111,7 @@ impl<R, D: ReadRecords, K: KeepRecords> Keeping<'_, R, D, K> {
     }
 
     /// The visible records of a range, all of them.
-    async fn read(&self, range: &SkipRange) -> Result<Vec<Record>, Refusal> {
+    async fn read(&self, range: &SkipRange, limits: ReadLimits) -> Result<Vec<Record>, Refusal> {
         let unreadable = |why: String| Refusal::RecordUnreadable {
             partition: range.partition.clone(),
             why,
@@ -98,13 +122,6 @@ impl<R, D: ReadRecords, K: KeepRecords> Keeping<'_, R, D, K> {
             View::Committed
         };
         let until = range.last.saturating_add(1);
-        // One more than may be passed over, so that too many are noticed.
-        let most = usize::try_from(self.watched.policy().max_records_per_plan);
-        let limits = ReadLimits {
-            records: most.unwrap_or(usize::MAX).saturating_add(1),
-            bytes: PLAN_BYTES,
-            time: READ_TIME,
-        };
         let read = self
             .sources
             .records
@@ -127,6 +144,9 @@ impl<R, D: ReadRecords, K: KeepRecords> Keeping<'_, R, D, K> {
                 )));
             }
         }
+        if !self.uncommitted && self.watched.policy().isolation == Isolation::Unknown {
+            self.nothing_aborted(range, &read.records, limits).await?;
+        }
         match read
             .records
             .iter()
@@ -137,6 +157,47 @@ impl<R, D: ReadRecords, K: KeepRecords> Keeping<'_, R, D, K> {
                 offset: record.offset,
             }),
             None => Ok(read.records),
+        }
+    }
+
+    /// Refuses a range with records of aborted transactions in it where nobody knows whether the group reads them: they
+    /// would be passed over and not kept.
+    async fn nothing_aborted(
+        &self,
+        range: &SkipRange,
+        committed: &[Record],
+        limits: ReadLimits,
+    ) -> Result<(), Refusal> {
+        let until = range.last.saturating_add(1);
+        let all = self
+            .sources
+            .records
+            .read(
+                &range.partition,
+                range.committed,
+                until,
+                View::Uncommitted,
+                limits,
+            )
+            .await;
+        let all = all.map_err(|fault| Refusal::RecordUnreadable {
+            partition: range.partition.clone(),
+            why: fault.to_string(),
+        })?;
+        let known: BTreeSet<i64> = committed.iter().map(|record| record.offset).collect();
+        match all.records.iter().find(|r| !known.contains(&r.offset)) {
+            Some(aborted) => Err(Refusal::IsolationUnknown {
+                partition: range.partition.clone(),
+                committed: known.range(aborted.offset..).next().copied(),
+                uncommitted: Some(aborted.offset),
+            }),
+            None if all.until < until && all.records.len() < limits.records => {
+                Err(Refusal::RecordUnreadable {
+                    partition: range.partition.clone(),
+                    why: format!("reading ended at {} of {until}", all.until),
+                })
+            }
+            None => Ok(()),
         }
     }
 

@@ -5,17 +5,23 @@ use serde_json::json;
 
 use super::Ends;
 use crate::domain::guard::run::{GuardRun, Told, is_news};
-use crate::error::Error;
-use crate::store::Store;
+use crate::error::{Error, chain};
+use crate::store::{ErrorClass, Store};
 use crate::wire::guard::AlertRef;
 
 /// Keeps `run` and starts the execution that tells of it, if it is news.
 ///
-/// Told is noted last: a crash in between tells twice rather than never.
+/// What a person asked for is kept and told whatever came of it. Told is noted last: a crash in between tells twice
+/// rather than never.
 ///
 /// # Errors
 /// The table or Step Functions failed.
-pub(super) async fn tell(store: &Store, ends: Ends<'_>, run: &GuardRun) -> Result<(), Error> {
+pub(super) async fn tell(
+    store: &Store,
+    ends: Ends<'_>,
+    run: &GuardRun,
+    asked: bool,
+) -> Result<(), Error> {
     tracing::info!(
         group = run.group.0,
         cluster = run.cluster,
@@ -29,7 +35,7 @@ pub(super) async fn tell(store: &Store, ends: Ends<'_>, run: &GuardRun) -> Resul
         signature: run.signature(),
         at: now,
     };
-    if !run.found_something() {
+    if !run.found_something() && !asked {
         // The next time that something is wrong is news, even if it is the same as the last.
         if told
             .as_ref()
@@ -41,8 +47,18 @@ pub(super) async fn tell(store: &Store, ends: Ends<'_>, run: &GuardRun) -> Resul
         }
         return Ok(());
     }
-    store.put_guard_run(run).await?;
-    if !is_news(run, told.as_ref(), now) {
+    match store.put_guard_run(run).await {
+        // It was stored before its plan was handed over, and something failed after that: what is there stands.
+        Err(error) if error.class == ErrorClass::Conflict => {
+            tracing::warn!(
+                run = run.id,
+                error = chain(&error),
+                "the run is on record already"
+            );
+        }
+        stored => stored?,
+    }
+    if !is_news(run, told.as_ref(), now) && !asked {
         return Ok(());
     }
     let alert = AlertRef {

@@ -149,6 +149,17 @@ pub fn sha256(bytes: &[u8]) -> String {
 }
 
 impl Record {
+    /// Bytes of its key, its value and its headers.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let length = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
+        let headers = self.headers.iter();
+        let headers: usize = headers
+            .map(|(name, value)| name.len() + length(value))
+            .sum();
+        length(&self.key) + length(&self.value) + headers
+    }
+
     /// What may be said of it.
     #[must_use]
     pub fn outline(&self) -> Outline {
