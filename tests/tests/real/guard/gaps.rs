@@ -15,6 +15,7 @@ on_kafka_4!(
     the_first_record_after_a_compacted_one_is_found_and_passed_over,
     aborted_records_are_passed_over_where_the_group_does_not_read_them,
     where_nobody_knows_what_the_group_reads_nothing_is_proposed,
+    aborted_records_within_a_range_are_never_passed_over_unnamed,
 );
 
 async fn the_first_record_after_a_compacted_one_is_found_and_passed_over(world: &World) -> Outcome {
@@ -92,6 +93,32 @@ async fn at_aborted_records(world: &World, isolation: &str) -> Result<Rig> {
     rig.produce(0, &["not JSON", "{}"]).await?;
     rig.bench.commit(&[1]).await?;
     Ok(rig)
+}
+
+/// Bad records, then aborted ones, then another bad one: a group that reads all would lose what lies in between.
+async fn aborted_records_within_a_range_are_never_passed_over_unnamed(world: &World) -> Outcome {
+    let rig = Rig::new(
+        world,
+        &[("isolation", "\"unknown\"")],
+        &[&["{}", "not JSON"]],
+    )
+    .await?;
+    let topic = &rig.bench.topic;
+    let aborted = [Record::new(0, "aborted")];
+    let transaction = world.client.begin_transaction(topic, &aborted).await?;
+    transaction.abort().await?;
+    let start = Instant::now();
+    while world.client.end_offsets(topic).await? != [4] {
+        assert!(start.elapsed() < PATIENCE, "there is no marker");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    rig.produce(0, &["not JSON either", "{}"]).await?;
+    rig.bench.commit(&[1]).await?;
+    let result = rig.until_stalled().await?;
+    assert_eq!(verdict(&result, 0), Some(Verdict::PoisonLikely));
+    assert_eq!(result.withheld, ["ISOLATION_UNKNOWN"]);
+    assert_eq!((result.plan, rig.copies().await?.len()), (None, 0));
+    Ok(())
 }
 
 async fn aborted_records_are_passed_over_where_the_group_does_not_read_them(
