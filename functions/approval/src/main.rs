@@ -25,7 +25,7 @@ async fn main() -> Result<(), Error> {
         let issuer = Issuer::of_environment()?;
         let (env, executions, public_url, key) = (&env, &executions, &public_url, &key);
         let issuer = issuer.as_ref();
-        return lambda_runtime::run(service_fn(move |received: LambdaEvent<_>| async move {
+        return lambda_runtime::run(service_fn(move |received: LambdaEvent<Value>| async move {
             let deps = PageDeps {
                 store: env.store.clone(),
                 executions: executions.clone(),

@@ -15,8 +15,9 @@ use crate::wire::guard::AlertRef;
 
 /// How the execution that tells of a run ends: in its audit record, and in the message of whoever wrote that.
 ///
-/// However often and by however many it is told, people hear of it once. An alert that did not reach them is a failed
-/// execution, whose alarm is the other way to be heard.
+/// People hear of it until it is on record that they did: whoever was cut off in between leaves it to the next, and to
+/// be told twice is better than never. An alert that did not reach them is a failed execution, whose alarm is the other
+/// way to be heard.
 ///
 /// # Errors
 /// The run is not stored, or the table failed.
@@ -34,12 +35,25 @@ pub async fn tell(
     let audit = audit(run, execution, Timestamp::now());
     let closed = store.close(&audit).await?;
     let mut reported = Reported::from(audit);
-    if closed == Closed::Now
-        && let Err(error) = slack.send(&message).await
-    {
-        tracing::error!(execution, error = chain(&error), "the alert was not told");
-        reported.status = AuditStatus::Failed;
-        reported.message = format!("{}. Nobody was told: {error}", reported.message);
+    if closed == Closed::Already && store.audit_told(execution).await? {
+        return Ok(reported);
+    }
+    match slack.send(&message).await {
+        // Without this note the next to report tells it again, which is no reason to call this one failed.
+        Ok(()) => {
+            if let Err(error) = store.note_audit_told(execution, Timestamp::now()).await {
+                tracing::warn!(
+                    execution,
+                    error = chain(&error),
+                    "that it was told is not noted"
+                );
+            }
+        }
+        Err(error) => {
+            tracing::error!(execution, error = chain(&error), "the alert was not told");
+            reported.status = AuditStatus::Failed;
+            reported.message = format!("{}. Nobody was told: {error}", reported.message);
+        }
     }
     Ok(reported)
 }

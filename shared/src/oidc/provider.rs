@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use data_encoding::BASE64;
 use jiff::Timestamp;
-use jsonwebtoken::jwk::JwkSet;
+use jsonwebtoken::jwk::{Jwk, JwkSet};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use reqwest::redirect::Policy;
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use tokio::sync::Mutex;
 use url::Url;
 use url::form_urlencoded::{Serializer, byte_serialize};
@@ -237,8 +238,8 @@ impl Provider {
         {
             return Err(OidcError::Discovery("one of its addresses is not https"));
         }
-        let keys = json(self.http.get(jwks_uri.clone()), "key set").await?;
-        Ok((metadata, keys))
+        let keys: KeySet = json(self.http.get(jwks_uri.clone()), "key set").await?;
+        Ok((metadata, keys.into()))
     }
 
     /// The ID token for a code (OpenID Connect Core 1.0, section 3.1.3).
@@ -299,6 +300,22 @@ impl Provider {
                 Err(OidcError::Refused(error))
             }
             _ => Err(OidcError::Status { what: WHAT, status }),
+        }
+    }
+}
+
+/// A key set as it was sent. A key of a kind that is not known here is as good as none (RFC 7517 section 5), and keeps
+/// none of the others out.
+#[derive(Deserialize)]
+struct KeySet {
+    keys: Vec<Value>,
+}
+
+impl From<KeySet> for JwkSet {
+    fn from(set: KeySet) -> Self {
+        let known = |key| serde_json::from_value::<Jwk>(key).ok();
+        Self {
+            keys: set.keys.into_iter().filter_map(known).collect(),
         }
     }
 }

@@ -445,6 +445,27 @@ async fn a_new_key_is_looked_for_and_not_for_every_stranger() {
 }
 
 #[tokio::test]
+async fn keys_of_unknown_kinds_keep_no_other_key_out() {
+    let key = Key::new("one", Algorithm::ES256);
+    let script = issuer(&key).await;
+    let challenge = Challenge::random().unwrap();
+    grant(&script, &key, &challenge);
+    let known = serde_json::to_value(&key.public).unwrap();
+    script.lock().unwrap().keys = json!({ "keys": [
+        { "kty": "EC", "crv": "P-999", "x": "AA", "y": "AA", "kid": "curve" },
+        { "kty": "AKP", "alg": "ML-DSA-44", "pub": "AA", "kid": "kind" },
+        7,
+        known,
+    ]});
+    assert!(sign_in(&provider(&script), &challenge).await.is_ok());
+
+    // What is no set of keys is an answer that cannot be read.
+    script.lock().unwrap().keys = json!({ "keys": known });
+    let unread = Err(OidcError::Unreadable { what: "key set" });
+    assert_eq!(sign_in(&provider(&script), &challenge).await, unread);
+}
+
+#[tokio::test]
 async fn an_issuer_that_says_no_or_nonsense_lets_nobody_in() {
     let key = Key::new("one", Algorithm::ES256);
     let script = issuer(&key).await;

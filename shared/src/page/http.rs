@@ -10,8 +10,10 @@ use aws_lambda_events::http::header::{
 };
 use aws_lambda_events::http::{HeaderMap, HeaderValue, Method};
 use data_encoding::BASE64;
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use super::problem::Problem;
 use super::view::CSS;
 
 /// A request to the page.
@@ -58,6 +60,21 @@ impl From<ApiGatewayV2httpRequest> for Request {
 }
 
 impl Request {
+    /// Reads an event of the HTTP API. Anybody may send headers and cookies that cannot be kept: this page has no use for
+    /// them, so they are left out, and the rest is read.
+    pub(super) fn of_event(mut event: Value) -> Result<Self, Problem> {
+        if let Some(Value::Object(headers)) = event.get_mut("headers") {
+            keep_readable(headers);
+        }
+        if let Some(Value::Array(cookies)) = event.get_mut("cookies") {
+            cookies.retain(is_readable);
+        }
+        serde_json::from_value::<ApiGatewayV2httpRequest>(event)
+            .map(Self::from)
+            // The error's own text may repeat what was sent.
+            .map_err(|_| Problem::Event)
+    }
+
     /// The header's value, if it was sent exactly once and is text.
     pub(super) fn header(&self, name: impl Into<HeaderName>) -> Option<&str> {
         let mut values = self.headers.get_all(name.into()).into_iter();
@@ -84,6 +101,20 @@ impl Request {
             .find(|(key, _)| key == name)
             .map(|(_, value)| value.into_owned())
     }
+}
+
+fn keep_readable(headers: &mut Map<String, Value>) {
+    headers.retain(|name, value| {
+        if let Value::Array(values) = value {
+            values.retain(is_readable);
+        }
+        HeaderName::from_bytes(name.as_bytes()).is_ok() && (value.is_array() || is_readable(value))
+    });
+}
+
+fn is_readable(value: &Value) -> bool {
+    let text = value.as_str();
+    text.is_some_and(|text| HeaderValue::from_str(text).is_ok())
 }
 
 /// A response of the page.

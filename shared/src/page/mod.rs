@@ -24,9 +24,10 @@ pub(crate) mod tests;
 
 use std::time::Duration;
 
-use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
+use aws_lambda_events::apigw::ApiGatewayV2httpResponse;
 use aws_lambda_events::http::Method;
 use jiff::Timestamp;
+use serde_json::Value;
 use url::Url;
 
 use crate::domain::approval::{Approval, Decision};
@@ -67,9 +68,15 @@ pub struct PageDeps {
     pub now: fn() -> Timestamp,
 }
 
-/// Answers one event of the HTTP API.
-pub async fn handle(event: ApiGatewayV2httpRequest, deps: &PageDeps) -> ApiGatewayV2httpResponse {
-    respond(&Request::from(event), deps).await.into()
+/// Answers one event of the HTTP API. One that cannot be read is answered too: a failed invocation would be a 5xx.
+pub async fn handle(event: Value, deps: &PageDeps) -> ApiGatewayV2httpResponse {
+    match Request::of_event(event) {
+        Ok(request) => respond(&request, deps).await.into(),
+        Err(problem) => {
+            tracing::warn!("the event is none of an HTTP API");
+            problem.response().into()
+        }
+    }
 }
 
 /// Answers one request. HEAD is answered as GET is, without the body.

@@ -27,6 +27,8 @@ pub(super) enum Problem {
     NotAMember { name: String, groups: Vec<String> },
     /// A sign-in came to nothing; it was begun for this link, where that is known.
     SignIn(SignInFault, Option<LinkId>),
+    /// An event that is none of an HTTP API.
+    Event,
     /// Neither GET nor HEAD nor POST.
     Method,
     /// A POST that is not this page's form.
@@ -109,6 +111,7 @@ impl Problem {
             ),
             Self::Form(NotAForm::TooLarge) => (413, "Too large", UNCHANGED, back),
             Self::Form(NotAForm::WrongType) => (415, "Not the page's form", UNCHANGED, back),
+            Self::Event => (400, "Not readable", UNCHANGED, None),
             Self::Form(NotAForm::Garbled) => (400, "Not readable", UNCHANGED, back),
             Self::Form(NotAForm::ForeignOrigin) => (
                 403,

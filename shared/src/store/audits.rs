@@ -233,6 +233,28 @@ impl Store {
         };
         read.await.map_err(|cause: Cause| cause.of("audit_of"))
     }
+
+    /// Notes that the people have been told what the audit record of an execution says. The first note stands.
+    ///
+    /// # Errors
+    /// The table cannot be reached.
+    pub async fn note_audit_told(&self, execution: &str, now: Timestamp) -> Result<()> {
+        let note = item(keys::audit_told(execution)).with("told_at", time(now));
+        let noted = self.put_new(note).await;
+        noted
+            .map(|_| ())
+            .map_err(|cause| cause.of("note_audit_told"))
+    }
+
+    /// Whether the people are known to have been told what the audit record of an execution says.
+    ///
+    /// # Errors
+    /// The table cannot be reached.
+    pub async fn audit_told(&self, execution: &str) -> Result<bool> {
+        let note = self.get(&keys::audit_told(execution)).await;
+        note.map(|note| note.is_some())
+            .map_err(|cause| cause.of("audit_told"))
+    }
 }
 
 /// Whether a recovery that came to this moved its group, or may have.

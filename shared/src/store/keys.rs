@@ -178,6 +178,11 @@ pub(super) fn audit_pointer(execution: &str) -> Key {
     Key::new(format!("AUDITOF#{}", part(execution)), ALONE)
 }
 
+/// That the people have been told what an execution's audit record says. Apart from the record: nothing changes that.
+pub(super) fn audit_told(execution: &str) -> Key {
+    Key::new(audit_pointer(execution).pk, "TOLD")
+}
+
 /// Of the sort keys of the places in a ring of samples.
 pub(super) const PLACES: &str = "PLACE#";
 

@@ -9,8 +9,9 @@ use super::http::Answer;
 use super::operator::is_key;
 use super::problem::Problem;
 use crate::app::plan_id;
-use crate::config::Sender;
+use crate::config::{Config, Sender};
 use crate::domain::audit::Audit;
+use crate::domain::offset::GroupId;
 use crate::domain::plan::{PlanId, PlanRecord, PlanResult};
 use crate::domain::recovery::Recovery;
 use crate::executions::{Execution, Status};
@@ -35,12 +36,18 @@ pub(super) async fn show(
     let execution = execution.ok_or(Problem::NoRecovery)?;
     let audit = deps.store.audit_of(&arn).await?;
     let plan = plan_of(&arn, id, &execution, audit.as_ref(), deps).await?;
-    if let Some(plan) = &plan
-        && !operator.may_name(&plan.cluster, &plan.group)
-    {
-        return Err(Problem::NotAllowed {
-            group: plan.group.0.clone(),
-        });
+    match &plan {
+        Some(plan) if !operator.may_name(&plan.cluster, &plan.group) => {
+            return Err(Problem::NotAllowed {
+                group: plan.group.0.clone(),
+            });
+        }
+        Some(_) => {}
+        // An audit record has the cluster's id. Its name, which the sender's list goes by, is in the input alone.
+        None => {
+            let input = deps.executions.input(&arn).await?;
+            may_see(operator, &input.unwrap_or_default(), &deps.config)?;
+        }
     }
     let recovery = match &plan {
         Some(plan) => deps.store.recovery(&plan.id).await?,
@@ -64,6 +71,21 @@ pub(super) async fn show(
         Some(audit) => answer.with("result", result(&audit)),
         None => answer,
     })
+}
+
+/// Whether an execution that has no plan is about a group that the operator may name. To all others it is as unknown as
+/// one that never was.
+pub(super) fn may_see(operator: &Sender, input: &Value, config: &Config) -> Result<(), Problem> {
+    let about = [&input["alert"], &input["request"]];
+    let about = about.into_iter().find(|about| about.is_object());
+    let about = about.ok_or(Problem::NoRecovery)?;
+    let only = config.cluster(None).map(|cluster| cluster.name.as_str());
+    match (about["cluster"].as_str().or(only), about["group"].as_str()) {
+        (Some(cluster), Some(group)) if operator.may_name(cluster, &GroupId(group.to_owned())) => {
+            Ok(())
+        }
+        _ => Err(Problem::NoRecovery),
+    }
 }
 
 /// The plan of an execution: by its audit record, by its own name (guard's), or by when it started (a request's).

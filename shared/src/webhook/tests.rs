@@ -8,6 +8,7 @@ use super::choose::groups;
 use super::http::{Answer, LONGEST_BODY, Request};
 use super::operator::{guard_event, key, rewind_input};
 use super::problem::Problem;
+use super::recovery::may_see;
 use super::{TokenIssuer, person};
 use crate::config::{Config, Sender, SenderKind};
 use crate::domain::identity::Identity;
@@ -383,6 +384,36 @@ fn a_person_asks_for_any_configured_group_in_the_own_name() {
     let mut unknown = written;
     unknown["group"] = json!("unknown");
     assert_eq!(Answer::from(input(unknown).unwrap_err()).status, 422);
+}
+
+#[test]
+fn what_has_no_plan_is_shown_to_those_who_may_name_its_group_and_unknown_to_others() {
+    let config = config();
+    let may = |operator: &Sender, input: &Value| {
+        may_see(operator, input, &config).map_err(|problem| Answer::from(problem).code)
+    };
+    let mut bound = sender(&config, "oncall").clone();
+    bound.cluster = Some("main".to_owned());
+    let unknown = Err("NO_SUCH_RECOVERY");
+    let of = |cluster: &str, group: &str| json!({ "cluster": cluster, "group": group });
+    for kind in ["alert", "request"] {
+        let input = |cluster, group| json!({ kind: of(cluster, group) });
+        assert_eq!(may(&bound, &input("main", "shipment-sync")), Ok(()));
+        assert_eq!(may(&bound, &input("main", "payroll")), unknown);
+        assert_eq!(may(&bound, &input("other", "shipment-sync")), unknown);
+        let anybody = Sender::person("Mara Ito");
+        assert_eq!(may(&anybody, &input("other", "payroll")), Ok(()));
+    }
+    for nowhere in [
+        Value::Null,
+        json!({}),
+        json!({ "alert": { "cluster": "main" } }),
+        // Of two clusters, none is meant.
+        json!({ "request": { "group": "shipment-sync" } }),
+        json!({ "reconcile": of("main", "shipment-sync") }),
+    ] {
+        assert_eq!(may(&bound, &nowhere), unknown, "{nowhere}");
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::support::{Table, at, cluster, group, numbered_group, plan_id, race};
 
 const PK: &str = "GUARDRUN#local#shipment-sync";
 
-fn run(n: usize, at: Timestamp) -> GuardRun {
+pub(crate) fn run(n: usize, at: Timestamp) -> GuardRun {
     GuardRun {
         id: format!("01R{n:05}"),
         at,

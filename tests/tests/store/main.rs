@@ -1,6 +1,8 @@
 //! What the store promises, on the table of the local AWS.
 
 #[cfg(test)]
+mod alerts;
+#[cfg(test)]
 mod approvals;
 #[cfg(test)]
 mod audits;

@@ -1,9 +1,11 @@
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
 
+use serde_json::{Value, json};
+
 use super::*;
 use crate::executions::Executions;
-use crate::page::{PageDeps, respond};
+use crate::page::{PageDeps, handle, respond};
 use crate::store::Store;
 
 /// A page whose table and state machine cannot be reached: nothing listens at the address.
@@ -74,4 +76,73 @@ async fn a_table_out_of_reach_asks_to_try_again() {
 
     let post = respond(&post(link.expose(), &[("decision", "reject")]), &deps).await;
     assert_eq!(post.status, 503);
+}
+
+/// An event of the HTTP API: no link, so that the table is not asked.
+fn event() -> Value {
+    json!({
+        "version": "2.0",
+        "rawPath": "/approvals/no-link",
+        "headers": { "accept": "text/html" },
+        "cookies": ["a=b"],
+        "requestContext": { "http": { "method": "GET", "path": "/approvals/no-link" } },
+        "isBase64Encoded": false,
+    })
+}
+
+#[tokio::test]
+async fn whatever_is_sent_is_answered_and_never_a_failed_invocation() {
+    let deps = cut_off().await;
+    let link = format!("/approvals/{}", link().expose());
+    let post = json!({ "http": { "method": "POST", "path": link } });
+    for (pointer, value, status) in [
+        ("/version", json!("2.0"), 404),
+        ("/headers/accept", json!("é"), 404),
+        ("/headers/accept", json!("a\u{7f}"), 404),
+        ("/headers/accept", json!("a\r\nb"), 404),
+        ("/headers/accept", json!(["a", "é", "\u{1}"]), 404),
+        ("/headers/accept", json!(["a", 7]), 404),
+        ("/headers/accept", Value::Null, 404),
+        ("/headers", json!({ "é": "a", "": "a", "a b": "c" }), 404),
+        ("/headers", Value::Null, 404),
+        ("/cookies", json!(["é=1", "a\nb", 7, "a=b"]), 404),
+        ("/cookies", Value::Null, 404),
+        ("/headers", json!(7), 400),
+        ("/cookies", json!({}), 400),
+        ("/requestContext", Value::Null, 400),
+        ("/requestContext", json!({}), 400),
+        ("/requestContext/http/method", json!("G T"), 400),
+        ("", json!("no event"), 400),
+        ("", Value::Null, 400),
+    ] {
+        let mut event = event();
+        *event.pointer_mut(pointer).unwrap() = value.clone();
+        let answer = handle(event, &deps).await;
+        assert_eq!(answer.status_code, status, "{pointer} {value}");
+    }
+    let mut bare = event();
+    bare.as_object_mut().unwrap().remove("requestContext");
+    assert_eq!(handle(bare, &deps).await.status_code, 400);
+
+    let mut garbled = event();
+    garbled["rawPath"] = json!(link);
+    garbled["requestContext"] = post;
+    garbled["headers"] = json!({ "content-type": "application/x-www-form-urlencoded" });
+    garbled["isBase64Encoded"] = json!(true);
+    garbled["body"] = json!("%%%");
+    let answer = handle(garbled, &deps).await;
+    assert!((400..500).contains(&answer.status_code), "{answer:?}");
+}
+
+#[test]
+fn what_can_be_read_of_a_request_is_read_beside_what_cannot() {
+    let mut sent = event();
+    sent["headers"] = json!({ "X-A": "é", "X-B": "a\u{7f}", "Origin": "https://guard.example", "accept": ["a", "é"] });
+    sent["cookies"] = json!(["é=1", "a=b"]);
+    let request = Request::of_event(sent).unwrap();
+    let header = |name| request.headers.get(name)?.to_str().ok();
+    assert_eq!(header("origin"), Some("https://guard.example"));
+    assert_eq!((header("x-a"), header("accept")), (None, Some("a")));
+    assert!(!request.headers.contains_key("x-b"));
+    assert_eq!(request.cookie("a"), Some("b"));
 }

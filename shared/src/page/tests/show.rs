@@ -1,4 +1,4 @@
-use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
+use aws_lambda_events::apigw::ApiGatewayV2httpResponse;
 use sha2::{Digest, Sha256};
 
 use super::*;
@@ -539,8 +539,7 @@ fn events_of_the_http_api_come_in_and_go_out() {
         "body": "YT1i",
         "isBase64Encoded": true,
     });
-    let read =
-        |event| Request::from(serde_json::from_value::<ApiGatewayV2httpRequest>(event).unwrap());
+    let read = |event| Request::of_event(event).unwrap();
     let request = read(event.clone());
     assert_eq!(
         (request.method.as_str(), request.id.as_str()),
