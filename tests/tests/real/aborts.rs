@@ -507,7 +507,8 @@ async fn a_refusal_that_was_not_reported_is_reported_as_one() -> Outcome {
     );
     let failed = case.world.operator.request(request).await?;
     assert_eq!(failed.end().await?.status, "FAILED");
-    let nothing = json!({"delivered": 0, "expired": 0, "reconciling": 0, "stuck": 0});
+    let nothing =
+        json!({"delivered": 0, "expired": 0, "reconciling": 0, "stuck": 0, "superseded": 0});
     assert_eq!(case.sweep(Some(&failed.arn)).await?, nothing);
     case.told_once(&failed, "REFUSED").await?;
     case.may_be_asked_again().await
@@ -611,12 +612,14 @@ async fn a_reconcile_that_is_stopped_itself_is_tried_again() -> Outcome {
     let first = case.reconcile(&plan, 1).await?;
     verifying.until_invoked().await?;
     // While it runs nothing is started beside it.
-    let nothing = json!({"delivered": 0, "expired": 0, "reconciling": 0, "stuck": 0});
+    let nothing =
+        json!({"delivered": 0, "expired": 0, "reconciling": 0, "stuck": 0, "superseded": 0});
     assert_eq!(case.sweep(Some(&execution.arn)).await?, nothing);
     first.abort().await?;
     assert_eq!(case.world.store.audit_of(&first.arn).await?, None);
 
-    let again = json!({"delivered": 0, "expired": 0, "reconciling": 1, "stuck": 0});
+    let again =
+        json!({"delivered": 0, "expired": 0, "reconciling": 1, "stuck": 0, "superseded": 0});
     assert_eq!(case.sweep(None).await?, again);
     let second = case.reconcile(&plan, 2).await?;
     second.end().await?;
@@ -634,7 +637,8 @@ async fn a_reconcile_that_is_stopped_itself_is_tried_again() -> Outcome {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_decision_that_was_not_delivered_is() -> Outcome {
     let case = Case::new().await?;
-    let nothing = json!({"delivered": 0, "expired": 0, "reconciling": 0, "stuck": 0});
+    let nothing =
+        json!({"delivered": 0, "expired": 0, "reconciling": 0, "stuck": 0, "superseded": 0});
     // By the sweep.
     let (execution, _) = case.asked().await?;
     // Nobody has decided: the sweep leaves it alone, by its name too.
@@ -643,7 +647,8 @@ async fn a_decision_that_was_not_delivered_is() -> Outcome {
     assert_eq!(execution.ended().await?, None);
     assert_eq!(case.world.store.audit_of(&execution.arn).await?, None);
     decide(&case, &execution, Decision::Approve).await?;
-    let delivered = json!({"delivered": 1, "expired": 0, "reconciling": 0, "stuck": 0});
+    let delivered =
+        json!({"delivered": 1, "expired": 0, "reconciling": 0, "stuck": 0, "superseded": 0});
     assert_eq!(case.sweep(None).await?, delivered);
     let ended = execution.end().await?;
     assert_eq!(
@@ -711,7 +716,8 @@ async fn an_execution_that_runs_is_never_swept() -> Outcome {
     assert!(swept.is_err_and(|error| error.to_string().contains("OffsetGuard.Transient")));
     assert_eq!(case.world.store.audit_of(&execution.arn).await?, None);
     // One that never was is not swept either.
-    let nothing = json!({"delivered": 0, "expired": 0, "reconciling": 0, "stuck": 0});
+    let nothing =
+        json!({"delivered": 0, "expired": 0, "reconciling": 0, "stuck": 0, "superseded": 0});
     let never = format!("{}x", execution.arn);
     assert_eq!(case.sweep(Some(&never)).await?, nothing);
     assert_eq!(case.world.store.audit_of(&never).await?, None);

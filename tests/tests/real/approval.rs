@@ -131,7 +131,7 @@ async fn signed(world: &World, asked: &Asked, decision: &str, expires: i64) -> R
     let link = link_id(&asked.link);
     let mac = Hmac::<Sha256>::new_from_slice(key.as_bytes())?
         .chain_update(format!(
-            "offset-guard approval form 1\n{link}\n{decision}\n{digest}\n{expires}\n"
+            "offset-guard approval form 2\n{link}\n{decision}\n{digest}\n\n{expires}\n"
         ))
         .finalize()
         .into_bytes();
