@@ -6,7 +6,7 @@ use futures_util::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use super::observe_stable;
+use super::{clusters, observe_stable};
 use crate::config::{Config, ResolvedGroup};
 use crate::domain::checkpoint::{Checkpoint, CheckpointId, checkpoint, retire};
 use crate::domain::offset::{ClusterId, GroupId};
@@ -85,15 +85,7 @@ where
             })
         })
         .transpose()?;
-    let clusters: Vec<_> = config
-        .clusters()
-        .map(|cluster| cluster.name.as_str())
-        .filter(|cluster| event.cluster.as_deref().is_none_or(|only| only == *cluster))
-        .collect();
-    if clusters.is_empty() {
-        let asked = event.cluster.as_deref().unwrap_or("any cluster");
-        return Err(Error::InvalidEvent(format!("{asked} is not configured")));
-    }
+    let clusters = clusters(config, event.cluster.as_deref())?;
     let connect = &connect;
     let results = stream::iter(clusters)
         .map(|cluster| async move {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
+use crate::config::Config;
 use crate::domain::group::GroupObservation;
 use crate::domain::offset::{Fault, GroupId, TopicPartition};
 use crate::domain::plan::PlanId;
@@ -49,6 +50,20 @@ pub async fn observe_stable<R: ReadGroups>(
         tries += 1;
         tokio::time::sleep(UNSTABLE_PAUSE).await;
     }
+}
+
+/// The clusters that a run is about: all, or the one that its event names.
+fn clusters<'c>(config: &'c Config, only: Option<&str>) -> Result<Vec<&'c str>, Error> {
+    let clusters: Vec<_> = config
+        .clusters()
+        .map(|cluster| cluster.name.as_str())
+        .filter(|cluster| only.is_none_or(|only| only == *cluster))
+        .collect();
+    if clusters.is_empty() {
+        let named = only.unwrap_or("any cluster");
+        return Err(Error::InvalidEvent(format!("{named} is not configured")));
+    }
+    Ok(clusters)
 }
 
 /// The id of the plan that an execution makes: a ULID of its start and of its name.

@@ -19,6 +19,7 @@ use url::Url;
 
 use self::group::{Looked, Watched};
 use super::checkpoint::all_groups;
+use super::clusters;
 use crate::config::Config;
 use crate::domain::guard::proposal::Ask;
 use crate::domain::guard::run::{self, GuardRun};
@@ -169,15 +170,7 @@ where
 {
     let asked = asked(event)?;
     let asked = asked.as_ref();
-    let clusters: Vec<_> = config
-        .clusters()
-        .map(|cluster| cluster.name.as_str())
-        .filter(|cluster| event.cluster.as_deref().is_none_or(|only| only == *cluster))
-        .collect();
-    if clusters.is_empty() {
-        let named = event.cluster.as_deref().unwrap_or("any cluster");
-        return Err(Error::InvalidEvent(format!("{named} is not configured")));
-    }
+    let clusters = clusters(config, event.cluster.as_deref())?;
     let connect = &connect;
     let runs = stream::iter(clusters)
         .map(|cluster| async move {

@@ -77,19 +77,25 @@ async fn compact(world: &World, topic: &str) -> Outcome {
     Err("nothing was compacted".into())
 }
 
-/// A group that stands at aborted records, behind which one is no JSON.
-async fn at_aborted_records(world: &World, isolation: &str) -> Result<Rig> {
-    let rig = Rig::new(world, &[("isolation", isolation)], &[&["{}"]]).await?;
-    let aborted = [Record::new(0, "aborted"), Record::new(0, "aborted")];
+/// Writes so many records in a transaction and aborts it; its marker is the last thing before `end`.
+async fn abort(world: &World, rig: &Rig, records: usize, end: i64) -> Outcome {
     let topic = &rig.bench.topic;
+    let aborted = vec![Record::new(0, "aborted"); records];
     let transaction = world.client.begin_transaction(topic, &aborted).await?;
     transaction.abort().await?;
-    // Its marker is written when the coordinator comes to it.
+    // The marker is written when the coordinator comes to it.
     let start = Instant::now();
-    while world.client.end_offsets(topic).await? != [4] {
+    while world.client.end_offsets(topic).await? != [end] {
         assert!(start.elapsed() < PATIENCE, "there is no marker");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+    Ok(())
+}
+
+/// A group that stands at aborted records, behind which one is no JSON.
+async fn at_aborted_records(world: &World, isolation: &str) -> Result<Rig> {
+    let rig = Rig::new(world, &[("isolation", isolation)], &[&["{}"]]).await?;
+    abort(world, &rig, 2, 4).await?;
     rig.produce(0, &["not JSON", "{}"]).await?;
     rig.bench.commit(&[1]).await?;
     Ok(rig)
@@ -103,15 +109,7 @@ async fn aborted_records_within_a_range_are_never_passed_over_unnamed(world: &Wo
         &[&["{}", "not JSON"]],
     )
     .await?;
-    let topic = &rig.bench.topic;
-    let aborted = [Record::new(0, "aborted")];
-    let transaction = world.client.begin_transaction(topic, &aborted).await?;
-    transaction.abort().await?;
-    let start = Instant::now();
-    while world.client.end_offsets(topic).await? != [4] {
-        assert!(start.elapsed() < PATIENCE, "there is no marker");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    abort(world, &rig, 1, 4).await?;
     rig.produce(0, &["not JSON either", "{}"]).await?;
     rig.bench.commit(&[1]).await?;
     let result = rig.until_stalled().await?;
