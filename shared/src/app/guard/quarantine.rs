@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Sources;
 use super::group::Watched;
 use crate::domain::guard::headers::{Origin, is_from_quarantine, of_copy};
-use crate::domain::guard::keeping::unfit;
+use crate::domain::guard::keeping::{caution, unfit};
 use crate::domain::guard::policy::Isolation;
 use crate::domain::guard::probe::validate;
 use crate::domain::guard::proposal::SkipRange;
@@ -216,6 +216,13 @@ impl<R, D: ReadRecords, K: KeepRecords> Keeping<'_, R, D, K> {
             Ok(described) => described,
             Err(fault) => return vec![unusable(fault.to_string())],
         };
+        if let Some(caution) = described.as_ref().and_then(caution) {
+            tracing::warn!(
+                topic,
+                caution,
+                "the quarantine topic is not as safe as it should be"
+            );
+        }
         let mut whys: Vec<String> = read
             .iter()
             .filter_map(|(range, record)| {
