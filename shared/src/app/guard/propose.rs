@@ -305,14 +305,14 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
             run.deed = Deed::RecoveryLive { plan: live };
             return Ok(());
         }
-        // On record before it starts: until it has claimed the group, that is how other runs see it.
-        run.deed = Deed::Proposed { plan: id.clone() };
-        self.watched.store.put_guard_run(run).await?;
         let input = json!({ "plan_id": id });
         let ends = self.ends;
         ends.executions
             .start(ends.state_machine, &id.0, &input)
             .await?;
+        run.deed = Deed::Proposed { plan: id };
+        // On record at once: until it has claimed the group, that is how other runs see it.
+        self.watched.store.put_guard_run(run).await?;
         Ok(())
     }
 }
