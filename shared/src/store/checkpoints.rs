@@ -120,6 +120,35 @@ impl Store {
         Ok(headers)
     }
 
+    /// The newest header of a group, without reading the others.
+    ///
+    /// # Errors
+    /// It is damaged, or the table cannot be reached.
+    pub async fn newest_header(
+        &self,
+        cluster: &ClusterId,
+        group: &GroupId,
+        now: Timestamp,
+    ) -> Result<Option<CheckpointHeader>> {
+        let newest = self.try_newest_header(cluster, group).await;
+        let newest = newest.map_err(|cause| cause.of("newest_header"))?;
+        // The table deletes what has expired days late.
+        Ok(newest.filter(|header| header.expires_at.is_none_or(|at| now < at)))
+    }
+
+    async fn try_newest_header(
+        &self,
+        cluster: &ClusterId,
+        group: &GroupId,
+    ) -> Result<Option<CheckpointHeader>, Cause> {
+        let pk = keys::checkpoints(cluster, group);
+        let range = Range::Prefix(TIMED.to_owned());
+        match self.query_last(&pk, range, HEADER, 1).await?.first() {
+            None => Ok(None),
+            Some(item) => Ok(Some(self.header(cluster, group, item).await?)),
+        }
+    }
+
     /// The headers of a range of times, oldest first, the expired ones among them.
     async fn all_headers(
         &self,

@@ -24,10 +24,15 @@ fn chunks_pk(c: &Checkpoint) -> String {
 }
 
 async fn headers(store: &Store) -> Vec<CheckpointHeader> {
-    store
-        .headers(&cluster(), &group(), at(1_000_000))
+    let now = at(1_000_000);
+    let headers = store.headers(&cluster(), &group(), now).await.unwrap();
+    // Whatever a test lays: the newest alone is the first of all.
+    let newest = store
+        .newest_header(&cluster(), &group(), now)
         .await
-        .unwrap()
+        .unwrap();
+    assert_eq!(newest.as_ref(), headers.first());
+    headers
 }
 
 async fn ids(store: &Store) -> Vec<CheckpointId> {

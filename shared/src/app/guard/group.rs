@@ -157,7 +157,10 @@ impl Watched<'_> {
             run.second_source = sources.only_opinion(Some(cluster_id), self.group).await;
             return Ok(run.into());
         }
-        let (assessment, probes) = self.judge(&samples, &sources.records, asked).await;
+        let uncommitted = reads_uncommitted(&samples, self.policy());
+        let (assessment, probes) = self
+            .judge(&samples, &sources.records, uncommitted, asked)
+            .await;
         let now = Timestamp::now();
         let looks = samples.get(before..).unwrap_or_default();
         let first = self
@@ -195,6 +198,7 @@ impl Watched<'_> {
             samples: &samples,
             assessment: &assessment,
             probes: &probes,
+            uncommitted,
             asked,
             ends,
         };
@@ -218,8 +222,11 @@ impl Watched<'_> {
     pub(super) async fn measure(&self, run: &GuardRun, findings: &[Finding]) {
         let newest = match &run.cluster_id {
             Some(cluster_id) => {
-                let headers = self.store.headers(cluster_id, self.group, self.began).await;
-                headers
+                let newest = self
+                    .store
+                    .newest_header(cluster_id, self.group, self.began)
+                    .await;
+                newest
                     .inspect_err(|error| {
                         tracing::warn!(
                             group = self.group.0,
@@ -228,7 +235,8 @@ impl Watched<'_> {
                         );
                     })
                     .ok()
-                    .and_then(|headers| Some(headers.first()?.ended_at))
+                    .flatten()
+                    .map(|header| header.ended_at)
             }
             None => None,
         };
@@ -241,6 +249,7 @@ impl Watched<'_> {
         &self,
         samples: &[Sample],
         records: &D,
+        uncommitted: bool,
         asked: Option<&Asked<'_>>,
     ) -> (Assessment, BTreeMap<TopicPartition, Probed>) {
         let policy = self.policy();
@@ -260,7 +269,6 @@ impl Watched<'_> {
         if wanted.is_empty() {
             return (first, none);
         }
-        let uncommitted = reads_uncommitted(samples, policy);
         let probes = probe_all(records, &wanted, policy, uncommitted).await;
         (judge(samples, &probes, policy, Timestamp::now()), probes)
     }

@@ -12,7 +12,7 @@ use crate::app::observe_stable;
 use crate::domain::guard::probe::Probed;
 use crate::domain::guard::proposal::{Proposals, propose};
 use crate::domain::guard::quarantine::SkippedRecord;
-use crate::domain::guard::rules::{Assessment, reads_uncommitted};
+use crate::domain::guard::rules::Assessment;
 use crate::domain::guard::run::{Deed, GUARD, GuardRun};
 use crate::domain::guard::sample::Sample;
 use crate::domain::guard::verdict::{Evidence, Finding};
@@ -39,6 +39,8 @@ pub(super) struct Proposing<'a, R, D, K> {
     pub(super) samples: &'a [Sample],
     pub(super) assessment: &'a Assessment,
     pub(super) probes: &'a BTreeMap<TopicPartition, Probed>,
+    /// Whether the group's consumers read records of aborted and open transactions.
+    pub(super) uncommitted: bool,
     pub(super) asked: Option<&'a Asked<'a>>,
     pub(super) ends: Ends<'a>,
 }
@@ -64,7 +66,7 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
                 cluster_id: self.cluster_id,
                 last: self.samples.last(),
                 findings: &self.assessment.findings,
-                uncommitted: reads_uncommitted(self.samples, self.watched.policy()),
+                uncommitted: self.uncommitted,
                 dry_run: run.dry_run,
             };
             match keeping.keep(&proposals.skips).await? {
@@ -129,7 +131,7 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
             self.assessment,
             self.probes,
             watched.policy(),
-            reads_uncommitted(self.samples, watched.policy()),
+            self.uncommitted,
             self.asked.map(|asked| &asked.ask),
             &skips,
         ))
