@@ -105,13 +105,6 @@ async fn probe<D: ReadRecords>(
                 .iter()
                 .map(|record| (record.offset, validate(&policy.validators, record)))
                 .collect(),
-            cut_short: seen.records.len() < poll.records
-                && seen.until
-                    < if reads_uncommitted {
-                        log.high
-                    } else {
-                        log.last_stable
-                    },
         }
     };
     let unlike = kind.and_then(|kind| kind.unlike(&seen.records));

@@ -47,8 +47,6 @@ pub struct Failure {
 pub struct Validation {
     /// The records that were read, by offset, in order: `Some` where one fails.
     pub records: Vec<(i64, Option<Failure>)>,
-    /// Whether reading ended before the last record that one poll may return: at a limit of bytes, time or count.
-    pub cut_short: bool,
 }
 
 impl Validation {

@@ -54,7 +54,6 @@ pub(in crate::domain) fn probe(from: i64, records: &[(i64, bool)]) -> Probe {
         uncommitted: first,
         validation: Validation {
             records: records.iter().map(judged).collect(),
-            cut_short: false,
         },
         unlike: None,
     }

@@ -196,7 +196,6 @@ fn with_probes(history: &mut History, found: &[Found]) {
                         records: records
                             .map(|(n, bad)| (at(n), bad.then(|| failure(at(n)))))
                             .collect(),
-                        cut_short: false,
                     },
                     unlike: None,
                 })
