@@ -218,6 +218,30 @@ pub enum Warning {
     TwoSamples,
 }
 
+impl Warning {
+    /// The members that it says must be stopped.
+    #[must_use]
+    pub fn members_to_stop(&self) -> &[super::refusal::MemberSeen] {
+        match self {
+            Self::MustBeStopped { members, .. } => members,
+            Self::DisownedPassedOver { .. }
+            | Self::WentBackwardsSince { .. }
+            | Self::CreatesGroup
+            | Self::Lost { .. }
+            | Self::Skips { .. }
+            | Self::MetadataDropped { .. }
+            | Self::Removes { .. }
+            | Self::TopicIdUnknown { .. }
+            | Self::MayAlterUnknown
+            | Self::AssignOnly
+            | Self::Stateful { .. }
+            | Self::RecordsLost { .. }
+            | Self::GoodRecordsSkipped { .. }
+            | Self::TwoSamples => &[],
+        }
+    }
+}
+
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -415,24 +439,8 @@ impl Plan {
     /// The members that must stop after the approval, as they were seen while planning.
     #[must_use]
     pub fn members_to_stop(&self) -> &[super::refusal::MemberSeen] {
-        let members = self.warnings.iter().find_map(|warning| match warning {
-            Warning::MustBeStopped { members, .. } => Some(members.as_slice()),
-            Warning::DisownedPassedOver { .. }
-            | Warning::WentBackwardsSince { .. }
-            | Warning::CreatesGroup
-            | Warning::Lost { .. }
-            | Warning::Skips { .. }
-            | Warning::MetadataDropped { .. }
-            | Warning::Removes { .. }
-            | Warning::TopicIdUnknown { .. }
-            | Warning::MayAlterUnknown
-            | Warning::AssignOnly
-            | Warning::Stateful { .. }
-            | Warning::RecordsLost { .. }
-            | Warning::GoodRecordsSkipped { .. }
-            | Warning::TwoSamples => None,
-        });
-        members.unwrap_or_default()
+        let mut members = self.warnings.iter().map(Warning::members_to_stop);
+        members.find(|named| !named.is_empty()).unwrap_or_default()
     }
 
     /// Whether `seen` shows the group as still as applying needs it: inactive or, where it is to be brought back, gone.

@@ -13,7 +13,7 @@ use crate::domain::approval::{Approval, Decision};
 use crate::domain::guard::quarantine::{Kept, SkippedRecord};
 use crate::domain::identity::{Identity, Requester};
 use crate::domain::offset::CommittedOffset;
-use crate::domain::plan::{PartitionMove, Plan, Source, Warning};
+use crate::domain::plan::{PartitionMove, Plan, Source};
 use crate::domain::planner::seconds;
 use crate::domain::recovery::{Outcome, PartitionOutcome};
 use crate::domain::refusal::MemberSeen;
@@ -459,23 +459,7 @@ fn warnings(plan: &Plan) -> Vec<WarningShown> {
         .iter()
         .map(|warning| WarningShown {
             text: warning.to_string(),
-            more: match warning {
-                Warning::MustBeStopped { members, .. } => self::members(members),
-                Warning::DisownedPassedOver { .. }
-                | Warning::WentBackwardsSince { .. }
-                | Warning::CreatesGroup
-                | Warning::Lost { .. }
-                | Warning::Skips { .. }
-                | Warning::MetadataDropped { .. }
-                | Warning::Removes { .. }
-                | Warning::TopicIdUnknown { .. }
-                | Warning::MayAlterUnknown
-                | Warning::AssignOnly
-                | Warning::Stateful { .. }
-                | Warning::RecordsLost { .. }
-                | Warning::GoodRecordsSkipped { .. }
-                | Warning::TwoSamples => Vec::new(),
-            },
+            more: members(warning.members_to_stop()),
         })
         .collect()
 }
