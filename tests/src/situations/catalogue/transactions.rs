@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use offset_guard::domain::guard::verdict::Verdict::{
     BlockedByTransaction, CrashLoop, MarkersOnly, PoisonLikely,
 };
-use offset_guard_local::client::Record;
+use offset_guard_local::client::{Record, Transaction};
 
 use super::super::consumer::{Fails::AtUndecodable, Then};
 use super::super::policy::Policy::{Committed, Plain, Uncommitted};
@@ -81,13 +81,15 @@ fn records() -> Vec<Record> {
         .collect()
 }
 
+/// A transaction with three payments in it.
+async fn begin(scene: &Scene, topic: &str) -> Result<Transaction> {
+    let client = &scene.place.client;
+    Ok(client.begin_transaction(topic, &records()).await?)
+}
+
 async fn open(scene: &mut Scene) -> Result<()> {
     let topic = scene.topic_of("payments", 2, 3).await?;
-    let transaction = scene
-        .place
-        .client
-        .begin_transaction(&topic, &records())
-        .await?;
+    let transaction = begin(scene, &topic).await?;
     scene.feed(&topic, 0..2, FED);
     scene.start(&scene.consumer("a", &[&topic]));
     scene.hold(transaction);
@@ -99,11 +101,7 @@ async fn open(scene: &mut Scene) -> Result<()> {
 async fn open_java(scene: &mut Scene) -> Result<()> {
     let topic = scene.topic_of("payments", 1, 3).await?;
     scene.commit(&topic, 1, 0).await?;
-    let transaction = scene
-        .place
-        .client
-        .begin_transaction(&topic, &records())
-        .await?;
+    let transaction = begin(scene, &topic).await?;
     scene.hold(transaction);
     scene.feed(&topic, 0..1, FED);
     scene.start_java(&topic)?;
@@ -113,11 +111,7 @@ async fn open_java(scene: &mut Scene) -> Result<()> {
 
 async fn read_uncommitted(scene: &mut Scene) -> Result<()> {
     let topic = scene.topic_of("payments", 1, 3).await?;
-    let transaction = scene
-        .place
-        .client
-        .begin_transaction(&topic, &records())
-        .await?;
+    let transaction = begin(scene, &topic).await?;
     scene.feed(&topic, 0..1, FED);
     let consumer = scene.consumer("a", &[&topic]);
     scene.start(&consumer.property("isolation.level", "read_uncommitted"));
@@ -128,11 +122,7 @@ async fn read_uncommitted(scene: &mut Scene) -> Result<()> {
 
 async fn markers(scene: &mut Scene) -> Result<()> {
     let topic = scene.topic_of("payments", 1, 3).await?;
-    let transaction = scene
-        .place
-        .client
-        .begin_transaction(&topic, &records())
-        .await?;
+    let transaction = begin(scene, &topic).await?;
     transaction.commit().await?;
     scene.start(&scene.consumer("a", &[&topic]));
     scene.expect(&topic, 0, &[MarkersOnly]);
@@ -141,11 +131,7 @@ async fn markers(scene: &mut Scene) -> Result<()> {
 
 async fn aborted(scene: &mut Scene) -> Result<()> {
     let topic = scene.topic_of("payments", 1, 3).await?;
-    let transaction = scene
-        .place
-        .client
-        .begin_transaction(&topic, &records())
-        .await?;
+    let transaction = begin(scene, &topic).await?;
     transaction.abort().await?;
     scene.start(&scene.consumer("a", &[&topic]));
     scene.expect(&topic, 0, &[MarkersOnly]);
@@ -155,11 +141,7 @@ async fn aborted(scene: &mut Scene) -> Result<()> {
 async fn poison_after_aborted(scene: &mut Scene, known: bool) -> Result<()> {
     let topic = scene.topic_of("payments", 3, 20).await?;
     scene.commit(&topic, 3, 20).await?;
-    let transaction = scene
-        .place
-        .client
-        .begin_transaction(&topic, &records())
-        .await?;
+    let transaction = begin(scene, &topic).await?;
     transaction.abort().await?;
     let bad = scene.bad(&topic, 0).await?;
     scene.feed(&topic, 0..3, FED);
