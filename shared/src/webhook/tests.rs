@@ -396,18 +396,18 @@ fn what_has_no_plan_is_shown_to_those_who_may_name_its_group_and_unknown_to_othe
     bound.cluster = Some("main".to_owned());
     let unknown = Err("NO_SUCH_RECOVERY");
     let of = |cluster: &str, group: &str| json!({ "cluster": cluster, "group": group });
-    for kind in ["alert", "request"] {
-        let input = |cluster, group| json!({ kind: of(cluster, group) });
-        assert_eq!(may(&bound, &input("main", "shipment-sync")), Ok(()));
-        assert_eq!(may(&bound, &input("main", "payroll")), unknown);
-        assert_eq!(may(&bound, &input("other", "shipment-sync")), unknown);
-        let anybody = Sender::person("Mara Ito");
-        assert_eq!(may(&anybody, &input("other", "payroll")), Ok(()));
-    }
+    let input = |cluster, group| json!({ "request": of(cluster, group) });
+    assert_eq!(may(&bound, &input("main", "shipment-sync")), Ok(()));
+    assert_eq!(may(&bound, &input("main", "payroll")), unknown);
+    assert_eq!(may(&bound, &input("other", "shipment-sync")), unknown);
+    let anybody = Sender::person("Mara Ito");
+    assert_eq!(may(&anybody, &input("other", "payroll")), Ok(()));
     for nowhere in [
         Value::Null,
         json!({}),
-        json!({ "alert": { "cluster": "main" } }),
+        // No key of an operator stands for an alert.
+        json!({ "alert": of("main", "shipment-sync") }),
+        json!({ "request": { "cluster": "main" } }),
         // Of two clusters, none is meant.
         json!({ "request": { "group": "shipment-sync" } }),
         json!({ "reconcile": of("main", "shipment-sync") }),
@@ -417,13 +417,15 @@ fn what_has_no_plan_is_shown_to_those_who_may_name_its_group_and_unknown_to_othe
 }
 
 #[test]
-fn a_key_may_name_an_execution_and_a_fresh_one_is_made_where_there_is_none() {
+fn a_key_is_the_callers_and_a_fresh_one_is_made_where_there_is_none() {
     let with = |value: &str| Request {
         headers: [("Idempotency-Key".to_owned(), value.to_owned())].into(),
         ..Request::default()
     };
-    assert_eq!(key(&with("release_42-a")).unwrap(), "release_42-a");
-    for wrong in ["", "a b", "a/b", "ä", &"x".repeat(81)] {
+    for right in ["release_42-a", "release-4.2", &"x".repeat(128)] {
+        assert_eq!(key(&with(right)).unwrap(), right);
+    }
+    for wrong in ["", "a b", "a/b", "ä", &"x".repeat(129)] {
         let answer = Answer::from(key(&with(wrong)).unwrap_err());
         assert_eq!(answer.status, 400, "{wrong:?}");
     }
