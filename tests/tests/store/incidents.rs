@@ -29,6 +29,7 @@ async fn claim(
         subject,
         run,
         since,
+        asked: None,
         cooldown_seconds: COOLDOWN,
     };
     store.claim_incident(&claim, now).await.unwrap()
