@@ -494,6 +494,49 @@ mod tests {
     }
 
     #[test]
+    fn the_state_machines_first_state_and_the_code_go_by_the_same_key() {
+        let machine: Value =
+            serde_json::from_str(include_str!("../../infra/recovery.asl.json")).unwrap();
+        let first = machine["StartAt"].as_str().unwrap();
+        let choices = machine["States"][first]["Choices"].as_array().unwrap();
+        let keys = choices.iter().map(|choice| {
+            let variable = choice["Variable"].as_str().unwrap();
+            variable.strip_prefix("$.").unwrap()
+        });
+        // Whatever else is there, and whatever a key holds, the first of the keys counts, as with `IsPresent`.
+        let mut input: Map<String, Value> = keys.map(|key| (key.to_owned(), Value::Null)).collect();
+        input.insert("error".to_owned(), json!({"Error": "planted"}));
+        let keys: Vec<_> = choices
+            .iter()
+            .map(|choice| choice["Variable"].clone())
+            .collect();
+        let mut asked = Vec::new();
+        while let Some(key) = match Asked::of(&input) {
+            Asked::Reconcile(_) => Some("reconcile"),
+            Asked::Alert(_) => Some("alert"),
+            Asked::Plan(_) => Some("plan_id"),
+            Asked::Request(_) => Some("request"),
+            Asked::Nothing => None,
+        } {
+            asked.push(json!(format!("$.{key}")));
+            input.remove(key);
+        }
+        assert_eq!(asked, keys);
+    }
+
+    #[test]
+    fn a_report_reads_whatever_the_one_key_of_the_input_holds() {
+        for written in [json!(5), json!(null), json!({"plan_id": 7}), json!(["x"])] {
+            for key in ["reconcile", "alert", "plan_id", "request"] {
+                let state = json!({ key: written, "confirm": {"confirmed": false} });
+                let state: ReportState = serde_json::from_value(state).unwrap();
+                assert_eq!(state.input[key], written);
+                assert_ne!(Asked::of(&state.input), Asked::Nothing);
+            }
+        }
+    }
+
+    #[test]
     fn a_dry_run_is_what_is_asked_for_unless_the_request_says_otherwise() {
         let request = json!({"group": "g", "rewind_before": "2026-11-30T10:00:00+05:30"});
         let parsed = parse_request(&request, Some("main")).unwrap();

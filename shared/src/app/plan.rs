@@ -594,3 +594,46 @@ async fn undo(store: &Store, id: &PlanId, request: &RewindRequest) -> Result<Fou
         pre_image: pre_image.0,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::offset::GroupId;
+
+    fn refused(execution: &str, refusals: Vec<Refusal>) -> PlanRecord {
+        PlanRecord {
+            id: PlanId("01K".to_owned()),
+            execution: execution.to_owned(),
+            created_at: Timestamp::UNIX_EPOCH,
+            cluster: "main".to_owned(),
+            group: GroupId("g".to_owned()),
+            dry_run: true,
+            requested_by: String::new(),
+            reason: String::new(),
+            result: PlanResult::Refused(refusals),
+        }
+    }
+
+    #[test]
+    fn the_steps_answer_is_a_line_however_many_refusals_there_are() {
+        let rejected = |partition| Refusal::BrokerRejected {
+            partition: TopicPartition::new("t", partition),
+            error: "E".to_owned(),
+        };
+        let mut refusals: Vec<_> = (0..10_000).map(rejected).collect();
+        refusals.push(Refusal::ApplySwitchedOff);
+        let answered = answer(&refused("e", refusals));
+        assert_eq!(
+            answered.summary,
+            "10000 BROKER_REJECTED, APPLY_SWITCHED_OFF"
+        );
+    }
+
+    #[test]
+    fn a_plan_that_another_one_stored_under_the_id_is_not_answered() {
+        let stored = refused("guard", vec![Refusal::ApplySwitchedOff]);
+        assert!(of_execution("guard", &stored).is_ok());
+        let error = of_execution("execution", &stored).unwrap_err();
+        assert!(error.to_string().contains("was stored by guard"), "{error}");
+    }
+}

@@ -351,6 +351,66 @@ mod tests {
         assert!(!conclusion.message.contains("No offset was changed"));
     }
 
+    /// The longest cause of a `Fail` state, in characters (AWS Step Functions, quotas).
+    const LONGEST_CAUSE: usize = 32_768;
+
+    #[test]
+    fn a_message_fits_a_cause_however_much_there_is_to_say() {
+        let endless = "ä".repeat(200_000);
+        let stale = |partition| Refusal::BrokerRejected {
+            partition: TopicPartition::new("t".repeat(249), partition),
+            error: endless.clone(),
+        };
+        let many: Vec<_> = (0..10_000)
+            .map(|partition| match partition {
+                0..100 => stale(partition),
+                _ => Refusal::GroupBecameActive {
+                    partition: TopicPartition::new("t", partition),
+                    error: "UNKNOWN_MEMBER_ID".to_owned(),
+                },
+            })
+            .collect();
+        let refused = |record: &mut PlanRecord, _: &mut Recovery| {
+            record.result = PlanResult::Refused(many.clone());
+        };
+        let stopped = |outcome| {
+            let refusals = many.clone();
+            move |_: &mut PlanRecord, recovery: &mut Recovery| {
+                recovery.outcome = outcome;
+                recovery.refusals = refusals;
+            }
+        };
+        let nothing = |_: &mut PlanRecord, _: &mut Recovery| {};
+        for (conclusion, code, refusals) in [
+            (concluded(refused, None), "REFUSED", 10_000),
+            (
+                concluded(stopped(None), None),
+                "APPROVED_NOT_APPLIED",
+                10_000,
+            ),
+            (
+                concluded(stopped(Some(Outcome::PartiallyApplied)), Some(&endless)),
+                "PARTIALLY_APPLIED",
+                10_000,
+            ),
+            (
+                concluded(nothing, Some(&endless)),
+                "APPROVED_NOT_APPLIED",
+                0,
+            ),
+            (conclude_invalid(stale(0)), "REFUSED", 1),
+        ] {
+            assert_eq!(conclusion.code, code);
+            // Nothing is lost: the record has them all.
+            assert_eq!(conclusion.refusals.len(), refusals, "{code}");
+            let length = conclusion.message.chars().count();
+            assert!(length < LONGEST_CAUSE / 2, "{code}: {length}");
+        }
+        let message = concluded(refused, None).message;
+        let counts = "10000 refusals in all: 100 BROKER_REJECTED, 9900 GROUP_BECAME_ACTIVE. No offset was changed";
+        assert!(message.ends_with(counts), "{message}");
+    }
+
     #[test]
     fn nothing_to_do_says_why_of_every_partition() {
         let left_alone = [

@@ -8,10 +8,13 @@ use super::choose::groups;
 use super::http::{Answer, LONGEST_BODY, Request};
 use super::operator::{guard_event, key, rewind_input};
 use super::problem::Problem;
-use super::recovery::may_see;
+use super::recovery::{may_see, result};
 use super::{TokenIssuer, person};
 use crate::config::{Config, Sender, SenderKind};
-use crate::domain::identity::Identity;
+use crate::domain::audit::{Audit, AuditStatus};
+use crate::domain::identity::{Identity, Requester};
+use crate::domain::offset::TopicPartition;
+use crate::domain::refusal::Refusal;
 use crate::wire::guard::{AskedAction, GuardAsk};
 
 const CONFIG: &str = r#"
@@ -414,6 +417,43 @@ fn what_has_no_plan_is_shown_to_those_who_may_name_its_group_and_unknown_to_othe
     ] {
         assert_eq!(may(&bound, &nowhere), unknown, "{nowhere}");
     }
+}
+
+#[test]
+fn an_answer_tells_the_foremost_of_many_refusals_and_counts_them_all() {
+    let rejected = |partition| Refusal::BrokerRejected {
+        partition: TopicPartition::new("t", partition),
+        error: "UNKNOWN_MEMBER_ID".to_owned(),
+    };
+    let mut refusals: Vec<_> = (0..10_000).map(rejected).collect();
+    refusals.push(Refusal::ApplySwitchedOff);
+    let audit = Audit {
+        at: AT.parse().unwrap(),
+        plan: None,
+        execution: "e".to_owned(),
+        cluster_id: None,
+        group: None,
+        status: AuditStatus::Failed,
+        code: "REFUSED".to_owned(),
+        message: String::new(),
+        requested_by: String::new(),
+        requester: Requester::Unverified,
+        reason: String::new(),
+        decided_by: None,
+        decider: None,
+        decided_at: None,
+        digest: None,
+        refusals,
+        outcome: None,
+        partitions: Vec::new(),
+    };
+    let told = result(&audit);
+    let named = told["refusals"].as_array().unwrap();
+    assert_eq!(named.len(), 10);
+    assert_eq!(named[9]["message"], Refusal::ApplySwitchedOff.to_string());
+    let counts = json!({"BROKER_REJECTED": 10_000, "APPLY_SWITCHED_OFF": 1});
+    assert_eq!(told["refusals_by_code"], counts);
+    assert!(told.to_string().len() < 16 * 1024);
 }
 
 #[test]
