@@ -18,6 +18,10 @@ use crate::executions::Started;
 use crate::wire::guard::{GuardAsk, GuardEvent};
 use crate::wire::{parse_request, request_hash};
 
+/// The longest input that an execution is started with, in bytes: half of what a state may hold (AWS Step Functions,
+/// quotas: 256 KiB), since every state holds it beside what the steps have answered.
+const LONGEST_INPUT: usize = 128 << 10;
+
 /// What an operator writes to guard.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -204,7 +208,11 @@ pub(super) fn rewind_input(
     }
     request.insert("cluster".to_owned(), cluster.into());
     request.insert("dry_run".to_owned(), parsed.dry_run.into());
-    Ok(json!({ "request": request }))
+    let input = json!({ "request": request });
+    if input.to_string().len() > LONGEST_INPUT {
+        return Err(Problem::RewindTooLarge);
+    }
+    Ok(input)
 }
 
 /// The caller's Idempotency-Key, or a fresh one.

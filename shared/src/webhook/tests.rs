@@ -497,6 +497,23 @@ fn a_body_has_a_limit_however_it_is_encoded() {
 }
 
 #[test]
+fn a_rewind_that_no_state_has_room_for_is_not_started() {
+    let config = config();
+    let rewind = |partitions: i32| {
+        let offsets: Vec<_> = (0..partitions)
+            .map(|partition| json!({"topic": "shipments", "partition": partition, "offset": 5}))
+            .collect();
+        let body = json!({"request": {"group": "shipment-sync", "cluster": "main", "to_offsets": offsets}});
+        let body = body.to_string();
+        assert!(body.len() < LONGEST_BODY);
+        rewind_input(&config, sender(&config, "oncall"), &body)
+            .map_err(|problem| Answer::from(problem).status)
+    };
+    assert!(rewind(2_000).is_ok());
+    assert_eq!(rewind(4_000).unwrap_err(), 413);
+}
+
+#[test]
 fn a_body_that_is_nested_too_deeply_is_refused_and_overflows_nothing() {
     let config = config();
     let deep = |open: &str, close: &str| {

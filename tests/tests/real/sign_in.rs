@@ -233,7 +233,7 @@ async fn until_shown(world: &World, token: &str, key: &str, code: &str) -> Outco
     let asked = std::time::Instant::now();
     loop {
         let answer = request(&http, Method::GET, &address, &headers, None).await?;
-        let shown: serde_json::Value = serde_json::from_str(&answer.body)?;
+        let shown: Value = serde_json::from_str(&answer.body)?;
         if shown["code"] == code {
             return Ok(());
         }

@@ -418,6 +418,7 @@ async fn a_start_that_fails_is_lost_nowhere(stage: &Stage) -> Outcome {
         subject: &subject,
         run: "dead",
         since: None,
+        asked: None,
         cooldown_seconds: 60,
     };
     let before = Timestamp::now() - SignedDuration::from_secs(11);
