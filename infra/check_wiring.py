@@ -109,6 +109,10 @@ def check_graph(machine):
         yield "Report can be reached from Observe without Verify"
     if "Verify" in reachable(states, LETS_THROUGH["reconcile"][0], without="Confirm"):
         yield "a reconcile reaches Verify without Confirm"
+    believed = [{"Variable": "$.confirm.confirmed", "BooleanEquals": True, "Next": "Reconcile"}]
+    into = [(name, how) for name, state in states.items() for how, after in successors(state) if after == "Reconcile"]
+    if into != [("Confirmed", "Choices")] or states["Confirmed"]["Choices"] != believed:
+        yield "Reconcile can be reached by something else than the choice that Confirm has confirmed it"
     if "Plan" in reachable(states, LETS_THROUGH["reconcile"][0]):
         yield "a reconcile can be planned"
     told = [after for _, after in successors(states[LETS_THROUGH["alert"][0]])]

@@ -131,8 +131,11 @@ pub async fn examine(
     }
 }
 
-/// Whether an execution is known to be over.
-async fn is_over(executions: &Executions, execution: &str) -> Result<bool, Error> {
+/// Whether an execution that ends another one's recovery is known to be over.
+///
+/// # Errors
+/// Step Functions failed.
+pub async fn is_over(executions: &Executions, execution: &str) -> Result<bool, Error> {
     let found = executions.describe(execution).await?;
     // It noted itself in the table a moment ago at most, so here an unknown one is never an old one.
     let status = found.map(|found| found.status);

@@ -181,6 +181,12 @@ async fn one(
         }
         OwnerStanding::Over => {}
     }
+    if let Some(by) = &recovery.reconciled_by
+        && !reconcile::is_over(executions, by).await?
+    {
+        // Somebody ends it already, under whatever name. If that one is cut off too, the next sweep sees it.
+        return Ok(());
+    }
     let own = serde_json::json!({ "reconcile": Reconcile {
         plan_id: plan.clone(),
         execution: owner.to_owned(),

@@ -245,6 +245,8 @@ async fn a_recovery_whose_execution_is_over_is_ended_by_one_other() {
 
     assert!(case.confirm("first", &input).await);
     assert!(case.confirm("first", &input).await, "a step is tried again");
+    // Nor does the sweep start another one beside it.
+    assert_eq!(case.sweep(None).await.unwrap().reconciling, 0);
     let recovery = case.store.recovery(&plan_id(1)).await.unwrap().unwrap();
     assert_eq!(recovery.reconciled_by.as_deref(), Some("first"));
     case.is_refused("second", &input, "another execution ends the recovery")
