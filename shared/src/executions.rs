@@ -37,6 +37,17 @@ pub enum Started {
     NameTaken,
 }
 
+/// Whether an execution's name is taken (`DescribeExecution`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// None of this name is known; one that was started a moment ago may not be known yet.
+    No,
+    /// One was started with this very input.
+    ByThis,
+    /// One was started with another input.
+    ByAnother,
+}
+
 /// An execution as Step Functions sees it (`DescribeExecution`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Execution {
@@ -171,6 +182,21 @@ impl Executions {
                 .input()
                 .and_then(|input| serde_json::from_str(input).ok()),
         }))
+    }
+
+    /// Whether the execution `arn` was started before, and whether with this very input.
+    ///
+    /// A start does not tell: the service answers a repeated one as if it had just begun, while the execution runs, and
+    /// with [`Started::NameTaken`] afterwards or for another input.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub async fn taken(&self, arn: &str, input: &Value) -> Result<Taken, ExecutionsError> {
+        Ok(match self.describe(arn).await? {
+            None => Taken::No,
+            Some(found) if found.input.as_ref() == Some(input) => Taken::ByThis,
+            Some(_) => Taken::ByAnother,
+        })
     }
 
     /// Starts an execution of `state_machine` under `name`, which is used once in 90 days.

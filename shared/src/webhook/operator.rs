@@ -14,7 +14,7 @@ use super::run::{Ask, Handed, hand_over};
 use crate::config::Sender;
 use crate::domain::incident::Subject;
 use crate::domain::refusal::Refusal;
-use crate::executions::Started;
+use crate::executions::{Started, Taken};
 use crate::wire::guard::{GuardAsk, GuardEvent};
 use crate::wire::{parse_request, request_hash};
 
@@ -146,16 +146,13 @@ pub(super) async fn ask_rewind(
 }
 
 /// Whether this very request was taken before under its name; an error where another one was.
-///
-/// Step Functions itself answers a repetition in two ways: as if it had started it, while it runs, and with
-/// `ExecutionAlreadyExists` afterwards or for another input. So it is asked first.
 async fn is_taken(name: &str, input: &Value, deps: &WebhookDeps) -> Result<bool, Problem> {
     let arn = super::recovery::execution_arn(&deps.state_machine, name);
     let arn = arn.ok_or(Problem::NoRecovery)?;
-    match deps.executions.describe(&arn).await? {
-        None => Ok(false),
-        Some(found) if found.input.as_ref() == Some(input) => Ok(true),
-        Some(_) => Err(Problem::KeyUsed),
+    match deps.executions.taken(&arn, input).await? {
+        Taken::No => Ok(false),
+        Taken::ByThis => Ok(true),
+        Taken::ByAnother => Err(Problem::KeyUsed),
     }
 }
 
