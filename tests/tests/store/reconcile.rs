@@ -379,6 +379,44 @@ async fn no_recovery_is_open_whose_execution_has_its_record() {
 }
 
 #[tokio::test]
+async fn an_execution_and_the_one_that_ends_its_recovery_write_one_record() {
+    let table = Table::new().await;
+    let store = table.store();
+    for n in 0..20 {
+        let owned = Recovery {
+            group: super::support::numbered_group(n),
+            ..recovery(n)
+        };
+        let held = claim(n, at(1000));
+        let opened = store.open_recovery(&owned, &held, at(0)).await;
+        assert_eq!(opened.unwrap(), Opened::Yes);
+        let noted = store.note_reconcile(&plan_id(n), &owned.execution, "first", None);
+        assert!(noted.await.unwrap());
+        let said = |message: &str| {
+            let mut said = audit(n, None);
+            said.message = message.to_owned();
+            said.group = Some(owned.group.clone());
+            said
+        };
+        let (own, others) = (said("its own"), said("the other's"));
+        let (own, others) = tokio::join!(
+            store.close(&own, Reporter::Itself(&[])),
+            store.close(&others, Reporter::Another("first"))
+        );
+        let stands = match (own.unwrap(), others.unwrap()) {
+            (Closed::Now, Closed::Already) => "its own",
+            (Closed::Already, Closed::Now) => "the other's",
+            both => panic!("{both:?}"),
+        };
+        let record = store.audit_of(&owned.execution).await.unwrap().unwrap();
+        assert_eq!(record.message, stands);
+        let closed = store.recovery(&plan_id(n)).await.unwrap().unwrap();
+        assert!(closed.closed_at.is_some());
+    }
+    assert_eq!(store.open_recoveries().await.unwrap(), []);
+}
+
+#[tokio::test]
 async fn a_plan_that_was_taken_over_is_ended_with_the_execution_whose_plan_step_failed_after_that()
 {
     let case = Case::new().await;
