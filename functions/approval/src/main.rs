@@ -9,7 +9,7 @@ use offset_guard::app::{approval, report, sweep};
 use offset_guard::env::{self, Env, event};
 use offset_guard::error;
 use offset_guard::executions::Executions;
-use offset_guard::oidc::{Client, Provider};
+use offset_guard::oidc::{self, Client, Provider};
 use offset_guard::page::{self, FormKey, PageDeps, SignIn};
 use offset_guard::slack::{Slack, SlackError};
 use offset_guard::wire::ApprovalStep;
@@ -69,10 +69,7 @@ impl Issuer {
             provider: Arc::new(Provider::new(&issuer)?),
             client_id: env::required("OFFSET_GUARD_OIDC_CLIENT_ID")?,
             secret: env::required("OFFSET_GUARD_OIDC_CLIENT_SECRET")?,
-            groups: groups
-                .split(',')
-                .map(|group| group.trim().to_owned())
-                .collect(),
+            groups: oidc::names(&groups).map_err(|problem| format!("OidcGroups {problem}"))?,
             groups_claim: env::required("OFFSET_GUARD_OIDC_GROUPS_CLAIM")?,
             person_claim: env::required("OFFSET_GUARD_OIDC_PERSON_CLAIM")?,
         }))
@@ -120,7 +117,7 @@ async fn task(
             json!({})
         }
         ApprovalStep::Admit(step) => {
-            json!(approval::admit(store, &step, env.apply_enabled).await?)
+            json!(approval::admit(&env.config, store, &step, env.apply_enabled).await?)
         }
         ApprovalStep::Report {
             execution,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use super::people::{execution_name, four_eyes};
 use super::{observe_stable, plan_id};
 use crate::config::{Config, ResolvedGroup};
 use crate::domain::checkpoint::{Checkpoint, CheckpointHeader};
@@ -46,10 +47,10 @@ where
 {
     let id = plan_id(execution, started_at);
     if let Some(record) = store.plan(&id).await? {
-        return Ok(answer(&record));
+        return own(&record, execution);
     }
     if let Some(given) = input.get("plan_id") {
-        return take_over(store, execution, id, given).await;
+        return take_over(config, store, execution, id, given).await;
     }
     let now = Timestamp::now();
     let empty = Value::Null;
@@ -78,8 +79,9 @@ where
             return keep(store, record).await;
         }
     };
-    let name = execution.rsplit(':').next().unwrap_or(execution);
-    if let Some(person) = store.requester(name, &request_hash(written)).await? {
+    let name = execution_name(execution);
+    let hash = request_hash(written);
+    if let Some(person) = store.requester(name, &hash, now).await? {
         request.requester = Requester::Verified(person);
     }
     let result = decide(config, store, execution, &id, now, &request, connect).await?;
@@ -102,10 +104,23 @@ async fn keep(store: &Store, record: PlanRecord) -> Result<PlanAnswer, Error> {
         Ok(()) => Ok(answer(&record)),
         // Another try of this step, whose caller gave up on it, was faster: what it stored is what stands.
         Err(error) if error.class == ErrorClass::Conflict => match store.plan(&record.id).await? {
-            Some(first) => Ok(answer(&first)),
+            Some(first) => own(&first, &record.execution),
             None => Err(error.into()),
         },
         Err(error) => Err(error.into()),
+    }
+}
+
+/// The answer with a plan that an earlier try of this step stored. A plan of somebody else under this id is not taken for
+/// one.
+fn own(record: &PlanRecord, execution: &str) -> Result<PlanAnswer, Error> {
+    if record.execution == execution {
+        Ok(answer(record))
+    } else {
+        Err(Error::Broken(format!(
+            "plan {} is on record for another execution, {}",
+            record.id, record.execution
+        )))
     }
 }
 
@@ -324,6 +339,7 @@ async fn yields(store: &Store, plan: &Plan, holder: &Claim) -> Result<bool, Erro
 
 /// Executes a plan that was made before: by the guard, or by a dry run that a person has read.
 async fn take_over(
+    config: &Config,
     store: &Store,
     execution: &str,
     own_id: PlanId,
@@ -348,8 +364,12 @@ async fn take_over(
                     .to_owned(),
             }
         }
-        // Whoever asked for it only wanted to read it, and who wants it done now is not known.
-        Some(PlanResult::Ready(plan)) if plan.four_eyes && plan.requester != Requester::Guard => {
+        // Whoever made it as a dry run, the guard too, did not propose it; and who wants it done now is not known.
+        Some(PlanResult::Ready(plan))
+            if (plan.four_eyes || four_eyes(config, plan))
+                && (plan.requester != Requester::Guard
+                    || record.as_ref().is_none_or(|record| record.dry_run)) =>
+        {
             Refusal::RequesterUnverified
         }
         Some(PlanResult::Ready(plan)) => {

@@ -225,7 +225,7 @@ async fn end_approval(store: &Store, plan: &PlanId) -> Result<Option<Approval>, 
     let Some((link, approval)) = store.approval_of(plan).await? else {
         return Ok(None);
     };
-    if approval.status != ApprovalStatus::Pending {
+    if approval.stands() != ApprovalStatus::Pending {
         return Ok(Some(approval));
     }
     let lapse = match approval.standing(Timestamp::now()) {
