@@ -11,6 +11,7 @@ use offset_guard::error;
 use offset_guard::executions::Executions;
 use offset_guard::oidc::{self, Client, Provider};
 use offset_guard::page::{self, FormKey, PageDeps, SignIn};
+use offset_guard::secrets::KEPT;
 use offset_guard::slack::{Slack, SlackError};
 use offset_guard::wire::ApprovalStep;
 use serde_json::{Value, json};
@@ -131,12 +132,10 @@ async fn task(
     })
 }
 
-/// The key that signs forms, and the one before it: a rotation must not spoil the forms that are open.
+/// The key that signs forms and sessions, and for a while the one before it: a rotation must not spoil what is open.
 async fn form_key(env: &Env, arn: &str) -> Result<FormKey, error::Error> {
-    let current = env.secrets.get(arn).await?;
-    let previous = env.secrets.previous(arn).await?;
-    let previous = previous.as_ref().map(|secret| secret.expose().as_bytes());
-    FormKey::new(current.expose().as_bytes(), previous)
+    let secret = env.secrets.rotating(arn, KEPT).await?;
+    FormKey::rotating(&secret, Timestamp::now())
         .map_err(|error| error::Error::Broken(error.to_string()))
 }
 

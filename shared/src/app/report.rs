@@ -205,6 +205,7 @@ async fn conclusion(
                 Requester::Unverified
             }
         },
+        from_dry_run: approval.as_ref().is_some_and(|a| a.from_dry_run),
         reason: text(&record, |r| &r.reason),
         decided_by: approval.as_ref().and_then(|a| a.decided_by.clone()),
         decider: approval.as_ref().and_then(|a| a.decider.clone()),

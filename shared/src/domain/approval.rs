@@ -189,6 +189,7 @@ impl Approval {
             (Some(Decision::Approve), ApprovalStatus::Approved) => return Ok(()),
             (Some(_), status) => {
                 let status = serde_json::json!(status);
+                let status = status.as_str().unwrap_or_default();
                 format!("the page stored an approval, and the status is {status} since")
             }
             (None, _) => "its status was set, and the page stored no decision: it is of an earlier release, or \

@@ -102,9 +102,19 @@ impl Identity {
                 other.shown()
             ));
         }
-        if self.names().any(|name| other.names().any(|other| name == other)) {
+        if self.is(other) {
             return Some(format!(
                 "{} both asked for the plan and approved it",
+                other.shown()
+            ));
+        }
+        if let Some(name) = self
+            .names()
+            .find(|name| other.names().any(|other| *name == other))
+        {
+            return Some(format!(
+                "{}, who asked for the plan, and {}, who approved it, are one person: the issuer calls both {name:?}",
+                self.shown(),
                 other.shown()
             ));
         }
@@ -280,7 +290,8 @@ mod tests {
         assert_eq!(approves(&mara, &dana), Ok(()));
         // Another person of the same name, and the same person under another one.
         assert_eq!(approves(&mara, &person("2", "Mara")), Ok(()));
-        assert!(approves(&mara, &mara).is_err());
+        let refused = approves(&mara, &mara).unwrap_err();
+        assert!(refused.contains("both asked for the plan"), "{refused}");
         assert!(approves(&mara, &person("1", "Dana")).is_err());
         assert!(Requester::Verified(mara.clone()).approved_by(None).is_err());
 
@@ -316,7 +327,7 @@ mod tests {
         ] {
             for (asks, decides) in [(&one, &other), (&other, &one)] {
                 let refused = approves(asks, decides).unwrap_err();
-                assert!(refused.contains("both asked for the plan"), "{refused}");
+                assert!(refused.contains("are one person"), "{refused}");
             }
         }
         let dana = person("00u2", "Dana").with_aliases(["dana@example.com", ""]);

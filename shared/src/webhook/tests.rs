@@ -357,7 +357,7 @@ fn changed(name: &str, value: Value) -> Request {
     with_claims(claims)
 }
 
-fn code(asked: Result<Identity, super::problem::Problem>) -> Option<&'static str> {
+fn code(asked: Result<Identity, Problem>) -> Option<&'static str> {
     asked.err().map(|problem| Answer::from(problem).code)
 }
 
