@@ -439,6 +439,7 @@ fn every_check_alone() {
 fn all_checks_together_in_a_stable_order() {
     let refused = two(|a| {
         a.approval().status = ApprovalStatus::Expired;
+        a.approval().decision = None;
         a.enabled = false;
         a.recovery.fence = 2;
         a.claim = None;
