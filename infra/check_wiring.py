@@ -369,14 +369,29 @@ def check_events():
             yield f"events/{path.name} is no JSON: {error}"
 
 
+def writers(resources, key):
+    """Who may change items with this partition key, and which of their attributes (none named: all)."""
+    for name, resource in resources.items():
+        for _, statement in statements(resource):
+            actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
+            changes = sorted(CHANGES & set(actions))
+            if changes and reaches(statement, key):
+                for role in roles_of(name, resource):
+                    yield {"role": role, "actions": changes, "attributes": attributes(statement)}
+
+
 def main():
+    template = yaml.load((PROJECT / "template.yaml").read_text(encoding="utf-8"), Loader)
+    if sys.argv[1:2] == ["--writers"]:
+        # For the tests, which try what these may do.
+        print(json.dumps(list(writers(template["Resources"], sys.argv[2]))))
+        return 0
     text = (PROJECT / "infra/recovery.asl.json").read_text(encoding="utf-8")
     try:
         machine = json.loads(text)
     except ValueError as error:
         print(f"infra/recovery.asl.json is no JSON before substitution: {error}", file=sys.stderr)
         return 1
-    template = yaml.load((PROJECT / "template.yaml").read_text(encoding="utf-8"), Loader)
     resources = template["Resources"]
     given = resources["Recovery"]["Properties"]["DefinitionSubstitutions"]
     functions = {name: resources[value[1].split(".")[0]]["Properties"] for name, value in given.items()}

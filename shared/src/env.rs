@@ -160,7 +160,10 @@ impl Env {
             config,
             store,
             secrets,
-            apply_enabled: apply_enabled(&steps, optional("OFFSET_GUARD_APPLY_ENABLED").as_deref())?,
+            apply_enabled: apply_enabled(
+                &steps,
+                optional("OFFSET_GUARD_APPLY_ENABLED").as_deref(),
+            )?,
             steps,
             sdk,
         })
@@ -281,7 +284,12 @@ mod tests {
 
     #[test]
     fn applying_is_on_only_where_that_is_written() {
-        let steps = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let steps = |names: &[&str]| {
+            names
+                .iter()
+                .map(|&name| name.to_owned())
+                .collect::<Vec<_>>()
+        };
         for asks in [&["apply"][..], &["request", "admit", "report"]] {
             let asks = steps(asks);
             assert!(apply_enabled(&asks, Some("true")).unwrap());

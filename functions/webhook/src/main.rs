@@ -44,7 +44,9 @@ fn callers(env: &Env) -> Result<Callers, Error> {
         return Err("OFFSET_GUARD_STEPS is neither senders nor people".into());
     }
     let groups = match env::optional("OFFSET_GUARD_OIDC_API_GROUPS") {
-        Some(groups) => oidc::names(&groups).map_err(|problem| format!("OidcApiGroups {problem}"))?,
+        Some(groups) => {
+            oidc::names(&groups).map_err(|problem| format!("OidcApiGroups {problem}"))?
+        }
         None => BTreeSet::new(),
     };
     Ok(Callers::People(TokenIssuer::new(

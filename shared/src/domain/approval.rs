@@ -386,7 +386,9 @@ fn permission(plan: &Plan, evidence: &Evidence<'_>) -> Vec<Refusal> {
             found: "there is no approval".to_owned(),
         }),
         Some(approval) => {
-            if let Err(refusal) = approval.admits(plan, evidence.people, evidence.execution, evidence.now) {
+            if let Err(refusal) =
+                approval.admits(plan, evidence.people, evidence.execution, evidence.now)
+            {
                 refusals.push(refusal);
             }
         }

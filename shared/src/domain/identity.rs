@@ -145,7 +145,10 @@ impl Identity {
         if self.name == self.subject {
             format!("subject {subject}")
         } else {
-            format!("subject {subject} ({})", quoted_unless(&self.name, |_| false))
+            format!(
+                "subject {subject} ({})",
+                quoted_unless(&self.name, |_| false)
+            )
         }
     }
 }
@@ -319,7 +322,10 @@ mod tests {
         for (one, other) in [
             (login.clone(), id),
             (login.clone(), person("mara@example.com ", "M")),
-            (login.clone(), person("7", "M").with_aliases(["MARA@EXAMPLE.COM"])),
+            (
+                login.clone(),
+                person("7", "M").with_aliases(["MARA@EXAMPLE.COM"]),
+            ),
             (
                 person("pair-1", "M").with_aliases(["oid-1"]),
                 person("pair-2", "M").with_aliases(["OID-1", "m@example.com"]),

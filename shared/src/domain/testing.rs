@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::approval::{Approval, ApprovalStatus, ApprovedPlan, Decision, Evidence, People, authorize};
+use super::approval::{
+    Approval, ApprovalStatus, ApprovedPlan, Decision, Evidence, People, authorize,
+};
 use super::checkpoint::{Checkpoint, CheckpointHeader, CheckpointId, checkpoint};
 use super::group::{
     GroupDescription, GroupObservation, GroupState, GroupType, Member, PartitionReading,

@@ -68,7 +68,10 @@ pub(crate) fn machine<'a>(claim: impl Fn(&str) -> Option<&'a str>) -> Option<Str
     }
     // Keycloak gives each client a user of its own.
     let username = claim("preferred_username").unwrap_or_default();
-    if username.to_ascii_lowercase().starts_with("service-account-") {
+    if username
+        .to_ascii_lowercase()
+        .starts_with("service-account-")
+    {
         return Some("preferred_username is that of a service account".to_owned());
     }
     // Google.
@@ -171,13 +174,17 @@ mod tests {
             ("name", "Mara Ito"),
             ("azp", "cli"),
         ]);
-        let found = identity("https://id.example", "oid", |name| claims.get(name).copied());
+        let found = identity("https://id.example", "oid", |name| {
+            claims.get(name).copied()
+        });
         let found = found.unwrap();
         assert_eq!((found.subject.as_str(), found.name()), ("o-1", "Mara Ito"));
         let aliases: Vec<_> = found.aliases().iter().map(String::as_str).collect();
         assert_eq!(aliases, ["mara", "mara@example.com", "s-1"]);
         for claim in ["upn", "nothing"] {
-            let nobody = identity("https://id.example", claim, |name| claims.get(name).copied());
+            let nobody = identity("https://id.example", claim, |name| {
+                claims.get(name).copied()
+            });
             assert_eq!(nobody, None);
         }
     }

@@ -418,14 +418,14 @@ mod tests {
         };
         let proven = "subject 7 (\"Mara Ito\"), identity verified by https://id.example";
         assert_eq!(asked(|_, _| ()), "\"guard\" (not verified)");
-        assert_eq!(asked(|plan, _| plan.requester = Requester::Guard), "the guard");
+        assert_eq!(
+            asked(|plan, _| plan.requester = Requester::Guard),
+            "the guard"
+        );
         let mara = || Requester::Verified(Identity::new("https://id.example", "7", "Mara Ito"));
         assert_eq!(
-            asked(|plan, _| plan.requester = Requester::Verified(Identity::new(
-                "https://id.example",
-                "7",
-                "Mara Ito"
-            ))),
+            asked(|plan, _| plan.requester =
+                Requester::Verified(Identity::new("https://id.example", "7", "Mara Ito"))),
             proven
         );
         assert_eq!(mara().shown(""), proven);

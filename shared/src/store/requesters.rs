@@ -49,8 +49,9 @@ impl Store {
             }
             let stands = self.note(execution, now).await?;
             Ok(match stands {
-                Some(note) if note.text("request")? == request => asked(&note)?
-                    .is_some_and(|stands| stands.is(identity)),
+                Some(note) if note.text("request")? == request => {
+                    asked(&note)?.is_some_and(|stands| stands.is(identity))
+                }
                 Some(_) | None => false,
             })
         };

@@ -83,7 +83,10 @@ impl Request {
             Some(Value::String(text)) => listed(text),
             Some(Value::Array(names)) => {
                 let names = names.iter().filter_map(Value::as_str);
-                names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+                names
+                    .filter(|name| !name.is_empty())
+                    .map(str::to_owned)
+                    .collect()
             }
             _ => BTreeSet::new(),
         }

@@ -109,7 +109,10 @@ impl TokenIssuer {
         let scope = self.scope.as_ref()?;
         let has = ["scope", "scp"].iter().any(|name| {
             let scopes = request.listed(name);
-            scopes.iter().flat_map(|text| text.split_whitespace()).any(|found| found == scope)
+            scopes
+                .iter()
+                .flat_map(|text| text.split_whitespace())
+                .any(|found| found == scope)
         });
         (!has).then(|| format!("the token does not have the scope {scope}"))
     }

@@ -102,7 +102,9 @@ impl From<Problem> for Answer {
             Problem::MayNotAsk { missing } => Self::new(
                 403,
                 "MAY_NOT_ASK",
-                format!("{missing}; ask those who run the issuer for it, and GET /v1/me for what is seen of you"),
+                format!(
+                    "{missing}; ask those who run the issuer for it, and GET /v1/me for what is seen of you"
+                ),
             ),
             Problem::NotAnOperator => Self::new(
                 403,

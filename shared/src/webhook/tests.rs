@@ -3,13 +3,13 @@ use std::collections::BTreeMap;
 use data_encoding::BASE64;
 use serde_json::{Value, json};
 
+use super::TokenIssuer;
 use super::body::{Alert, firing};
 use super::choose::groups;
 use super::http::{Answer, LONGEST_BODY, Request};
 use super::operator::{guard_event, key, rewind_input};
 use super::problem::Problem;
 use super::recovery::may_see;
-use super::TokenIssuer;
 use crate::config::{Config, Sender, SenderKind};
 use crate::domain::identity::Identity;
 use crate::wire::guard::{AskedAction, GuardAsk};
@@ -365,7 +365,8 @@ fn code(asked: Result<Identity, Problem>) -> Option<&'static str> {
 fn a_person_is_who_the_authorizer_says_and_nobody_without_it() {
     let issuer = issuer(&["askers"], None).unwrap();
     let found = issuer.person(&with_claims(maras_claims())).unwrap();
-    let mara = Identity::new("https://id.example", "7", "Mara Ito").with_aliases(["of this client"]);
+    let mara =
+        Identity::new("https://id.example", "7", "Mara Ito").with_aliases(["of this client"]);
     assert_eq!(found, mara);
     assert_eq!(found.name(), "Mara Ito");
 
@@ -395,9 +396,16 @@ fn a_machine_is_nobody_whatever_group_it_is_in() {
     ] {
         let request = changed(name, json!(value));
         let answer = Answer::from(issuer.person(&request).unwrap_err());
-        assert_eq!((answer.status, answer.code), (403, "NOT_A_PERSON"), "{name}");
+        assert_eq!(
+            (answer.status, answer.code),
+            (403, "NOT_A_PERSON"),
+            "{name}"
+        );
         let me = issuer.me(&request).unwrap().body();
-        assert_eq!((&me["person"], &me["may_ask"]), (&json!(false), &json!(false)));
+        assert_eq!(
+            (&me["person"], &me["may_ask"]),
+            (&json!(false), &json!(false))
+        );
     }
 }
 

@@ -761,7 +761,11 @@ fn the_time_to_apply_starts_at_the_decision() {
     ] {
         given.status = status;
         assert_eq!(given.apply_by(&plan), None, "{status:?}");
-        assert!(given.admits(&plan, NOBODY, EXECUTION, at("09:45:00")).is_err());
+        assert!(
+            given
+                .admits(&plan, NOBODY, EXECUTION, at("09:45:00"))
+                .is_err()
+        );
     }
 }
 

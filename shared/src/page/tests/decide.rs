@@ -185,7 +185,10 @@ fn untouched_forms(page: &str) -> Vec<Form> {
                     (attribute(tag, "name").unwrap(), value)
                 })
                 .collect();
-            let fields: Vec<_> = fields.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+            let fields: Vec<_> = fields
+                .iter()
+                .map(|(n, v)| (n.as_str(), v.as_str()))
+                .collect();
             match ask(&post(link().expose(), &fields), &public_url()) {
                 Ok((_, Ask::Decide(form))) => form,
                 other => panic!("{other:?}"),
@@ -205,7 +208,11 @@ fn a_form_that_nothing_was_typed_into_decides_nothing() {
         .map(|form| judge(&case, form, now()))
         .collect();
     assert_eq!(judged, [Ok(Step::WrongName), Ok(Step::NoReason)]);
-    assert_eq!(page.matches(" required").count(), 2, "browsers say so first");
+    assert_eq!(
+        page.matches(" required").count(),
+        2,
+        "browsers say so first"
+    );
 
     // What such a program gets says so, and its forms decide nothing either.
     for answer in [
