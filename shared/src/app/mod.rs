@@ -22,6 +22,7 @@ pub mod incident;
 pub mod observe;
 mod people;
 pub mod plan;
+pub mod reconcile;
 pub mod report;
 pub mod reread;
 pub mod sweep;

@@ -9,6 +9,7 @@ mod auth;
 mod body;
 mod choose;
 mod http;
+mod names;
 mod operator;
 mod people;
 mod problem;
@@ -29,6 +30,7 @@ use crate::functions::Functions;
 use crate::secrets::Secrets;
 use crate::store::Store;
 pub use http::{Answer, LONGEST_BODY, Request};
+use names::Asker;
 pub use people::TokenIssuer;
 use problem::Problem;
 
@@ -108,11 +110,13 @@ async fn answer_sender(request: &Request, deps: &WebhookDeps) -> Result<Answer, 
         }
         "POST /rewinds" => {
             let operator = operator(request, deps).await?;
-            operator::ask_rewind(operator, None, request, deps).await
+            let asker = Asker::Sender(&operator.name);
+            operator::ask_rewind(operator, asker, request, deps).await
         }
         "GET /recoveries/{id}" => {
             let operator = operator(request, deps).await?;
-            recovery::show(operator, request.parameter("id"), deps).await
+            let (asker, id) = (Asker::Sender(&operator.name), request.parameter("id"));
+            recovery::show(operator, asker, id, deps).await
         }
         _ => Err(Problem::Route),
     }
@@ -128,11 +132,12 @@ async fn answer_person(
         "POST /v1/rewinds" => {
             let person = issuer.person(request)?;
             let operator = Sender::person(person.name());
-            operator::ask_rewind(&operator, Some(&person), request, deps).await
+            operator::ask_rewind(&operator, Asker::Person(&person), request, deps).await
         }
         "GET /v1/recoveries/{id}" => {
-            let operator = Sender::person(issuer.person(request)?.name());
-            recovery::show(&operator, request.parameter("id"), deps).await
+            let person = issuer.person(request)?;
+            let (operator, id) = (Sender::person(person.name()), request.parameter("id"));
+            recovery::show(&operator, Asker::Person(&person), id, deps).await
         }
         "GET /v1/me" => issuer.me(request),
         _ => Err(Problem::Route),

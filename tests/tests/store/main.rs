@@ -11,6 +11,8 @@ mod checkpoints;
 #[cfg(test)]
 mod decision;
 #[cfg(test)]
+mod executions;
+#[cfg(test)]
 mod guard_runs;
 #[cfg(test)]
 mod incidents;
@@ -20,6 +22,8 @@ mod people;
 mod plans;
 #[cfg(test)]
 mod quarantine;
+#[cfg(test)]
+mod reconcile;
 #[cfg(test)]
 mod recoveries;
 mod requesters;
