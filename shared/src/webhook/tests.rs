@@ -4,7 +4,6 @@ use data_encoding::BASE64;
 use serde_json::{Value, json};
 
 use super::TokenIssuer;
-use super::TokenIssuer;
 use super::body::{Alert, firing};
 use super::choose::groups;
 use super::http::{Answer, LONGEST_BODY, Request};
@@ -551,6 +550,7 @@ fn an_answer_tells_the_foremost_of_many_refusals_and_counts_them_all() {
         message: String::new(),
         requested_by: String::new(),
         requester: Requester::Unverified,
+        from_dry_run: false,
         reason: String::new(),
         decided_by: None,
         decider: None,
