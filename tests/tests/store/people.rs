@@ -194,7 +194,8 @@ async fn admit_asks_the_note_and_the_configuration_and_not_the_plan() {
         let (link, _) = store.approval_of(&plan.id).await.unwrap().unwrap();
         let approve = Decision::Approve;
         let now = Timestamp::now();
-        let decided = store.decide(&link, &plan.digest(), approve, "grace", "", now);
+        let digest = plan.digest();
+        let decided = store.decide(&link, &digest, approve, "grace", "", now);
         decided.await.unwrap();
         let step = PlanStep {
             execution: STARTED.to_owned(),
