@@ -517,7 +517,7 @@ impl Plan {
             Requester::Unverified => {}
             Requester::Guard => field("requester", text("guard")),
             Requester::Verified(identity) => {
-                field("requester", text(&identity.to_string()));
+                field("requester", text(&identity.canonical()));
                 for alias in identity.aliases() {
                     field("requester_alias", text(alias));
                 }
