@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use super::people::{execution_name, four_eyes};
 use super::{observe_stable, plan_id};
 use crate::config::{Config, ResolvedGroup};
 use crate::domain::checkpoint::{Checkpoint, CheckpointHeader};
@@ -50,7 +51,7 @@ where
         return of_execution(execution, &record).map(answer);
     }
     if let Some(given) = input.get("plan_id") {
-        return take_over(store, execution, id, given).await;
+        return take_over(config, store, execution, id, given).await;
     }
     let now = Timestamp::now();
     let empty = Value::Null;
@@ -79,8 +80,9 @@ where
             return keep(store, record).await;
         }
     };
-    let name = execution.rsplit(':').next().unwrap_or(execution);
-    if let Some(person) = store.requester(name, &request_hash(written)).await? {
+    let name = execution_name(execution);
+    let hash = request_hash(written);
+    if let Some(person) = store.requester(name, &hash, now).await? {
         request.requester = Requester::Verified(person);
     }
     let result = decide(config, store, execution, &id, now, &request, connect).await?;
@@ -336,6 +338,7 @@ async fn yields(store: &Store, plan: &Plan, holder: &Claim) -> Result<bool, Erro
 
 /// Executes a plan that was made before: by the guard, or by a dry run that a person has read.
 async fn take_over(
+    config: &Config,
     store: &Store,
     execution: &str,
     own_id: PlanId,
@@ -363,8 +366,12 @@ async fn take_over(
                     .to_owned(),
             }
         }
-        // Whoever asked for it only wanted to read it, and who wants it done now is not known.
-        Some(PlanResult::Ready(plan)) if plan.four_eyes && plan.requester != Requester::Guard => {
+        // Whoever made it as a dry run, the guard too, did not propose it; and who wants it done now is not known.
+        Some(PlanResult::Ready(plan))
+            if (plan.four_eyes || four_eyes(config, plan))
+                && (plan.requester != Requester::Guard
+                    || record.as_ref().is_none_or(|record| record.dry_run)) =>
+        {
             Refusal::RequesterUnverified
         }
         Some(PlanResult::Ready(plan)) => {

@@ -340,6 +340,7 @@ fn audit(execution: &str, plan_id: Option<&PlanId>, seen: Seen, conclusion: Conc
         message,
         requested_by: text(&record, |r| &r.requested_by),
         requester: plan.map_or(Requester::Unverified, |plan| plan.requester.clone()),
+        from_dry_run: approval.as_ref().is_some_and(|a| a.from_dry_run),
         reason: text(&record, |r| &r.reason),
         decided_by: approval.as_ref().and_then(|a| a.decided_by.clone()),
         decider: approval.as_ref().and_then(|a| a.decider.clone()),
@@ -360,7 +361,7 @@ async fn end_approval(store: &Store, plan: &PlanId) -> Result<Option<Approval>, 
     let Some((link, approval)) = store.approval_of(plan).await? else {
         return Ok(None);
     };
-    if approval.status != ApprovalStatus::Pending {
+    if approval.stands() != ApprovalStatus::Pending {
         return Ok(Some(approval));
     }
     let lapse = match approval.standing(Timestamp::now()) {

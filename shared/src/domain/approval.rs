@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::group::{Activity, GroupObservation};
 use super::guard::quarantine::{Kept, Reread, SkippedRecord};
-use super::identity::Identity;
+use super::identity::{Identity, Requester};
 use super::offset::{CommittedOffset, Fault, GroupId, TopicPartition, distance};
 use super::plan::{PartitionMove, Plan, PlanDigest, PlanId, check_plan};
 use super::planner::{members_seen, seconds};
@@ -73,8 +73,15 @@ pub struct Approval {
     pub created_at: Timestamp,
     /// Until when it may be decided. Before the task's own time-out, so that a decision is never made in vain.
     pub approve_by: Timestamp,
-    /// Where it stands.
+    /// Where it stands; who plans and who asks may close it, and so may write this. See [`Approval::stands`].
     pub status: ApprovalStatus,
+    /// What the page wrote when a person decided, and nobody else may write. An approval of an earlier release that was
+    /// decided without it admits nothing.
+    #[serde(default)]
+    pub decision: Option<Decision>,
+    /// Whether the plan was made as a dry run and started afterwards, by somebody of whom nothing is known.
+    #[serde(default)]
+    pub from_dry_run: bool,
     /// Who decided: a verified name, or that possession of the link was all that was asked for.
     pub decided_by: Option<String>,
     /// What is proven of who decided.
@@ -98,10 +105,16 @@ pub enum Standing {
 }
 
 impl Approval {
+    /// Where it stands: what was decided counts before a status that says otherwise.
+    #[must_use]
+    pub fn stands(&self) -> ApprovalStatus {
+        self.decision.map_or(self.status, Decision::status)
+    }
+
     /// Whether it can be decided at `now`.
     #[must_use]
     pub fn standing(&self, now: Timestamp) -> Standing {
-        match self.status {
+        match self.stands() {
             ApprovalStatus::Pending if now < self.approve_by => Standing::Open,
             ApprovalStatus::Pending => Standing::Closed(ApprovalStatus::Expired),
             status => Standing::Closed(status),
@@ -111,7 +124,7 @@ impl Approval {
     /// Until when the plan may be applied: the time starts at the decision. `None` unless it is approved.
     #[must_use]
     pub fn apply_by(&self, plan: &Plan) -> Option<Timestamp> {
-        (self.status == ApprovalStatus::Approved)
+        (self.decision == Some(Decision::Approve) && self.status == ApprovalStatus::Approved)
             .then_some(self.decided_at?)
             .map(|decided| decided + seconds(plan.apply_within_seconds))
     }
@@ -122,6 +135,7 @@ impl Approval {
     pub fn admits(
         &self,
         plan: &Plan,
+        people: People<'_>,
         execution: &str,
         now: Timestamp,
     ) -> Result<Timestamp, Refusal> {
@@ -154,6 +168,8 @@ impl Approval {
                 reason: self.reason.clone().unwrap_or_default(),
             }),
             Standing::Closed(ApprovalStatus::Approved) => {
+                self.is_decided_so()?;
+                people.stand_behind(plan)?;
                 // The page refuses it before; who can write to the table is not believed either.
                 plan.approved_by(self.decider.as_ref())?;
                 let apply_by = self.apply_by(plan).ok_or_else(|| Refusal::NotApproved {
@@ -164,6 +180,51 @@ impl Approval {
                 }
                 Ok(apply_by)
             }
+        }
+    }
+
+    /// Whether a person approved it, by what the page wrote and by the status.
+    fn is_decided_so(&self) -> Result<(), Refusal> {
+        let found = match (self.decision, self.status) {
+            (Some(Decision::Approve), ApprovalStatus::Approved) => return Ok(()),
+            (Some(_), status) => {
+                let status = serde_json::json!(status);
+                let status = status.as_str().unwrap_or_default();
+                format!("the page stored an approval, and the status is {status} since")
+            }
+            (None, _) => "its status was set, and the page stored no decision: it is of an earlier release, or \
+                          somebody else wrote to the table"
+                .to_owned(),
+        };
+        Err(Refusal::NotApproved { found })
+    }
+}
+
+/// What is known outside the plan of the people who have to stand behind it: a plan is no witness for itself.
+#[derive(Debug, Clone, Copy)]
+pub struct People<'a> {
+    /// Whether the group's policy asks for four eyes, as the configuration has it now.
+    pub four_eyes: bool,
+    /// Who is on record to have asked by the execution that the plan was made for.
+    pub noted: Option<&'a Identity>,
+}
+
+impl People<'_> {
+    /// # Errors
+    /// The plan says less than the policy, or names somebody who is not on record.
+    fn stand_behind(self, plan: &Plan) -> Result<(), Refusal> {
+        if self.four_eyes && !plan.four_eyes {
+            return Err(Refusal::FourEyesMissing {
+                found: "the plan was made without it, so it has to be made again".to_owned(),
+            });
+        }
+        match &plan.requester {
+            Requester::Verified(identity) if self.noted != Some(identity) => {
+                Err(Refusal::NotApproved {
+                    found: format!("it is not on record that the plan was asked for by {identity}"),
+                })
+            }
+            Requester::Verified(_) | Requester::Guard | Requester::Unverified => Ok(()),
         }
     }
 }
@@ -177,6 +238,8 @@ pub struct Evidence<'a> {
     pub execution: &'a str,
     /// The approval, read strongly.
     pub approval: Option<&'a Approval>,
+    /// What is known of the people.
+    pub people: People<'a>,
     /// The recovery, read strongly.
     pub recovery: &'a Recovery,
     /// The claim on the group, read strongly.
@@ -323,7 +386,9 @@ fn permission(plan: &Plan, evidence: &Evidence<'_>) -> Vec<Refusal> {
             found: "there is no approval".to_owned(),
         }),
         Some(approval) => {
-            if let Err(refusal) = approval.admits(plan, evidence.execution, evidence.now) {
+            if let Err(refusal) =
+                approval.admits(plan, evidence.people, evidence.execution, evidence.now)
+            {
                 refusals.push(refusal);
             }
         }

@@ -58,6 +58,9 @@ pub struct Audit {
     /// What is proven of who asked.
     #[serde(default, skip_serializing_if = "Requester::is_unverified")]
     pub requester: Requester,
+    /// Whether the plan was made as a dry run, and started afterwards by somebody of whom nothing is known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub from_dry_run: bool,
     /// Why.
     pub reason: String,
     /// Who decided.

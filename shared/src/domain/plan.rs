@@ -453,6 +453,17 @@ impl Plan {
         }
     }
 
+    /// Who asked for it, for people. A dry run that was taken over was made live by somebody of whom nothing is known.
+    #[must_use]
+    pub fn asked_by(&self, from_dry_run: bool) -> String {
+        let who = self.requester.shown(&self.requested_by);
+        if from_dry_run {
+            format!("{who} as a dry run; started by somebody who is not verified")
+        } else {
+            who
+        }
+    }
+
     /// Why `decider` may not approve it, if so.
     ///
     /// # Errors
@@ -505,7 +516,12 @@ impl Plan {
         match &self.requester {
             Requester::Unverified => {}
             Requester::Guard => field("requester", text("guard")),
-            Requester::Verified(identity) => field("requester", text(&identity.to_string())),
+            Requester::Verified(identity) => {
+                field("requester", text(&identity.canonical()));
+                for alias in identity.aliases() {
+                    field("requester_alias", text(alias));
+                }
+            }
         }
         if self.four_eyes {
             field("four_eyes", "true".to_owned());

@@ -10,7 +10,7 @@ use proptest::sample::{Index, select};
 use super::approval::Change;
 use super::checkpoint::{Anomaly, CheckpointHeader, CheckpointId};
 use super::group::{GroupState, GroupType};
-use super::identity::Requester;
+use super::identity::{Identity, Requester};
 use super::offset::{ClusterId, CommittedOffset, Fault, GroupId, TopicPartition, Watermarks};
 use super::plan::{Disowns, LeftAlone, Plan, PlanId, Source, Warning, check_plan};
 use super::planner::Planned;
@@ -277,6 +277,10 @@ fn changes() -> Vec<Mutation> {
         }),
         ("disowned time", |plan| plan.disowns = None),
         ("requester", |plan| plan.requested_by.push('2')),
+        ("requester's further names", |plan| {
+            let mara = Identity::new("https://id.example", "1", "Mara");
+            plan.requester = Requester::Verified(mara.with_aliases(["mara@example.com"]));
+        }),
         ("requester's proof", |plan| {
             plan.requester = Requester::Guard
         }),

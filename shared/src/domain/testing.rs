@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::approval::{Approval, ApprovalStatus, ApprovedPlan, Evidence, authorize};
+use super::approval::{
+    Approval, ApprovalStatus, ApprovedPlan, Decision, Evidence, People, authorize,
+};
 use super::checkpoint::{Checkpoint, CheckpointHeader, CheckpointId, checkpoint};
 use super::group::{
     GroupDescription, GroupObservation, GroupState, GroupType, Member, PartitionReading,
@@ -15,7 +17,7 @@ use super::group::{
 };
 use super::guard::quarantine::{Copy, CopySeen, DedupeId, Kept, Reread, SkippedRecord};
 use super::guard::testing::outline;
-use super::identity::Requester;
+use super::identity::{Identity, Requester};
 use super::offset::{
     ClusterId, CommittedOffset, Fault, GroupId, TopicId, TopicPartition, Watermarks,
 };
@@ -373,6 +375,8 @@ pub(super) fn approval(plan: &Plan) -> Approval {
         created_at: plan.created_at,
         approve_by: plan.approve_by,
         status: ApprovalStatus::Approved,
+        decision: Some(Decision::Approve),
+        from_dry_run: false,
         decided_by: Some("bo".to_owned()),
         decider: None,
         decided_at: Some(at("09:40:00")),
@@ -399,6 +403,8 @@ pub(super) struct Apply {
     pub(super) now: Timestamp,
     pub(super) execution: String,
     pub(super) approval: Option<Approval>,
+    pub(super) four_eyes: bool,
+    pub(super) noted: Option<Identity>,
     pub(super) recovery: Recovery,
     pub(super) claim: Option<Claim>,
     pub(super) enabled: bool,
@@ -416,6 +422,11 @@ impl Apply {
             now: at("09:45:00"),
             execution: EXECUTION.to_owned(),
             approval: Some(approval(&plan)),
+            four_eyes: plan.four_eyes,
+            noted: match &plan.requester {
+                Requester::Verified(identity) => Some(identity.clone()),
+                Requester::Guard | Requester::Unverified => None,
+            },
             recovery: recovery(&plan),
             claim: Some(claim(&plan)),
             enabled: true,
@@ -443,6 +454,10 @@ impl Apply {
                 now: self.now,
                 execution: &self.execution,
                 approval: self.approval.as_ref(),
+                people: People {
+                    four_eyes: self.four_eyes,
+                    noted: self.noted.as_ref(),
+                },
                 recovery: &self.recovery,
                 claim: self.claim.as_ref(),
                 apply_enabled: self.enabled,

@@ -119,7 +119,7 @@ impl Case {
         if self.approval.delivered_at.is_some() {
             return None;
         }
-        match self.approval.status {
+        match self.approval.stands() {
             ApprovalStatus::Approved => Some(Decision::Approve),
             ApprovalStatus::Rejected => Some(Decision::Reject),
             ApprovalStatus::Pending | ApprovalStatus::Expired | ApprovalStatus::Superseded => None,

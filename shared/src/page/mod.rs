@@ -15,6 +15,7 @@ mod look;
 mod problem;
 mod progress;
 mod signin;
+mod stage;
 mod token;
 mod view;
 mod visible;
@@ -45,7 +46,7 @@ pub use link::LinkId;
 use look::{Look, Step};
 use problem::Problem;
 pub use signin::SignIn;
-pub use token::{FormKey, KeyTooShort, VALID_FOR};
+pub use token::{FormKey, KeyTooShort, PREVIOUS_FOR, VALID_FOR};
 pub use visible::visible;
 
 /// Who decided, where possession of the link is all that is asked for.
@@ -132,6 +133,7 @@ async fn answer(request: &Request, deps: &PageDeps) -> Result<Response, Problem>
         Step::Already => look.already(&case),
         Step::TooLate => look.too_late(&case),
         Step::WrongName => look.wrong_name(&case, form.group),
+        Step::NoReason => look.no_reason(&case),
         Step::SameEyes => look.same_eyes(&case),
         Step::Deliver => {
             // Sending the same decision once more is how an undelivered one is repaired: that is no contradiction.

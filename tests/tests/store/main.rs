@@ -9,11 +9,15 @@ mod audits;
 #[cfg(test)]
 mod checkpoints;
 #[cfg(test)]
+mod decision;
+#[cfg(test)]
 mod executions;
 #[cfg(test)]
 mod guard_runs;
 #[cfg(test)]
 mod incidents;
+#[cfg(test)]
+mod people;
 #[cfg(test)]
 mod plans;
 #[cfg(test)]

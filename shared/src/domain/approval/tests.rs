@@ -109,13 +109,17 @@ fn every_check_alone() {
         ),
         (
             "not decided",
-            incident(|a| a.approval().status = ApprovalStatus::Pending),
+            incident(|a| {
+                a.approval().status = ApprovalStatus::Pending;
+                a.approval().decision = None;
+            }),
             vec![not_approved("nobody has decided yet")],
         ),
         (
             "not decided in time, and nobody wrote that down",
             incident(|a| {
                 a.approval().status = ApprovalStatus::Pending;
+                a.approval().decision = None;
                 a.now = at("10:29:01");
             }),
             vec![Refusal::ApprovalExpired {
@@ -124,26 +128,67 @@ fn every_check_alone() {
         ),
         (
             "expired",
-            incident(|a| a.approval().status = ApprovalStatus::Expired),
+            incident(|a| {
+                a.approval().status = ApprovalStatus::Expired;
+                a.approval().decision = None;
+            }),
             vec![Refusal::ApprovalExpired {
                 approve_by: at("10:29:01"),
             }],
         ),
         (
             "superseded",
-            incident(|a| a.approval().status = ApprovalStatus::Superseded),
+            incident(|a| {
+                a.approval().status = ApprovalStatus::Superseded;
+                a.approval().decision = None;
+            }),
             vec![not_approved("the approval was superseded")],
         ),
         (
             "rejected",
             incident(|a| {
                 a.approval().status = ApprovalStatus::Rejected;
+                a.approval().decision = Some(Decision::Reject);
                 a.approval().reason = Some("not today".into());
             }),
             vec![Refusal::Rejected {
                 by: "bo".into(),
                 reason: "not today".into(),
             }],
+        ),
+        (
+            "rejected, and the status says approved since",
+            incident(|a| a.approval().decision = Some(Decision::Reject)),
+            vec![Refusal::Rejected {
+                by: "bo".into(),
+                reason: String::new(),
+            }],
+        ),
+        (
+            "rejected, and the status says pending since",
+            incident(|a| {
+                a.approval().status = ApprovalStatus::Pending;
+                a.approval().decision = Some(Decision::Reject);
+            }),
+            vec![Refusal::Rejected {
+                by: "bo".into(),
+                reason: String::new(),
+            }],
+        ),
+        (
+            "approved by the status alone",
+            incident(|a| a.approval().decision = None),
+            vec![not_approved(
+                "its status was set, and the page stored no decision: it is of an earlier release, or somebody else \
+                 wrote to the table",
+            )],
+        ),
+        (
+            "approved, and superseded since",
+            incident(|a| a.approval().status = ApprovalStatus::Superseded),
+            vec![not_approved(
+                "the page stored an approval, and the status is SUPERSEDED since",
+            )],
         ),
         (
             "approved at no time",
@@ -394,6 +439,7 @@ fn every_check_alone() {
 fn all_checks_together_in_a_stable_order() {
     let refused = two(|a| {
         a.approval().status = ApprovalStatus::Expired;
+        a.approval().decision = None;
         a.enabled = false;
         a.recovery.fence = 2;
         a.claim = None;
@@ -692,13 +738,19 @@ fn requests_are_as_few_as_fit_and_removals_go_last() {
     );
 }
 
+/// A policy without four eyes, and nobody on record.
+const NOBODY: People<'_> = People {
+    four_eyes: false,
+    noted: None,
+};
+
 #[test]
 fn the_time_to_apply_starts_at_the_decision() {
     let plan = Scene::incident().ready();
     let mut given = approval(&plan);
     assert_eq!(given.apply_by(&plan), Some(at("10:15:00")));
     assert_eq!(
-        given.admits(&plan, EXECUTION, at("10:14:59")),
+        given.admits(&plan, NOBODY, EXECUTION, at("10:14:59")),
         Ok(at("10:15:00"))
     );
     for status in [
@@ -709,7 +761,11 @@ fn the_time_to_apply_starts_at_the_decision() {
     ] {
         given.status = status;
         assert_eq!(given.apply_by(&plan), None, "{status:?}");
-        assert!(given.admits(&plan, EXECUTION, at("09:45:00")).is_err());
+        assert!(
+            given
+                .admits(&plan, NOBODY, EXECUTION, at("09:45:00"))
+                .is_err()
+        );
     }
 }
 
@@ -718,12 +774,13 @@ fn an_approval_is_open_until_its_time_and_then_closed_for_good() {
     let plan = Scene::incident().ready();
     let mut asked = approval(&plan);
     asked.status = ApprovalStatus::Pending;
+    asked.decision = None;
     assert_eq!(asked.standing(at("10:29:00")), Standing::Open);
     assert_eq!(
         asked.standing(at("10:29:01")),
         Standing::Closed(ApprovalStatus::Expired)
     );
-    asked.status = Decision::Reject.status();
+    asked.decision = Some(Decision::Reject);
     assert_eq!(
         asked.standing(at("09:45:00")),
         Standing::Closed(ApprovalStatus::Rejected)
@@ -762,6 +819,41 @@ fn four_eyes_are_looked_for_again_before_anything_is_sent() {
             .map(Refusal::code)
             .collect();
         assert_eq!(codes, ["FOUR_EYES_MISSING"]);
+    }
+}
+
+#[test]
+fn a_plan_is_no_witness_of_who_asked_for_it_or_of_how_many_eyes_it_needs() {
+    let mara = Identity::new("https://id.example", "1", "Mara");
+    let dana = Identity::new("https://id.example", "2", "Dana");
+    let of = |requester: Requester, change: &dyn Fn(&mut Apply)| {
+        let scene = Scene::incident().changed(|s| s.requester = requester);
+        Apply::of(&scene).changed(|apply| {
+            apply.approval().decider = Some(dana.clone());
+            change(apply);
+        })
+    };
+    let asked = || Requester::Verified(mara.clone());
+    assert_eq!(of(asked(), &|_| ()).sends().len(), 1);
+    // The policy has four eyes, and the plan says that it needs none.
+    for requester in [asked(), Requester::Guard, Requester::Unverified] {
+        let refused = of(requester, &|apply| apply.four_eyes = true).refused();
+        assert!(
+            matches!(&refused[..], [Refusal::FourEyesMissing { found }] if found.contains("without it")),
+            "{refused:?}"
+        );
+    }
+    // The plan names somebody who is not on record, or not as it names them.
+    for noted in [
+        None,
+        Some(dana.clone()),
+        Some(mara.clone().with_aliases(["mara@example.com"])),
+    ] {
+        let refused = of(asked(), &|apply| apply.noted.clone_from(&noted)).refused();
+        assert!(
+            matches!(&refused[..], [Refusal::NotApproved { found }] if found.contains("not on record")),
+            "{refused:?}"
+        );
     }
 }
 

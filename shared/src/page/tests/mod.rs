@@ -18,7 +18,7 @@ use super::http::Request;
 use super::link::LinkId;
 use super::look::Look;
 use super::token::FormKey;
-use crate::domain::approval::{Approval, ApprovalStatus};
+use crate::domain::approval::{Approval, ApprovalStatus, Decision};
 use crate::domain::checkpoint::{CheckpointId, PastCommit};
 use crate::domain::group::{GroupState, GroupType};
 use crate::domain::guard::policy::Validator;
@@ -182,6 +182,8 @@ pub(crate) fn approval(plan: &Plan) -> Approval {
         created_at: plan.created_at + SignedDuration::from_secs(4),
         approve_by: plan.approve_by,
         status: ApprovalStatus::Pending,
+        decision: None,
+        from_dry_run: false,
         decided_by: None,
         decider: None,
         decided_at: None,
@@ -208,6 +210,11 @@ fn pending() -> Case {
 fn decided(status: ApprovalStatus) -> Case {
     let mut case = pending();
     case.approval.status = status;
+    case.approval.decision = match status {
+        ApprovalStatus::Approved => Some(Decision::Approve),
+        ApprovalStatus::Rejected => Some(Decision::Reject),
+        ApprovalStatus::Pending | ApprovalStatus::Expired | ApprovalStatus::Superseded => None,
+    };
     case.approval.decided_by = Some(super::LINK_HOLDER.to_owned());
     case.approval.decided_at = Some(at("2026-03-14T02:10:00Z"));
     case.approval.reason = Some(String::new());

@@ -85,6 +85,7 @@ fn audit(code: &str, outcome: Option<Outcome>, refusals: Vec<Refusal>) -> Audit 
         message: "every partition is at its target".to_owned(),
         requested_by: case.plan.requested_by,
         requester: case.plan.requester,
+        from_dry_run: false,
         reason: case.plan.reason,
         decided_by: None,
         decider: None,
