@@ -1,6 +1,5 @@
 //! What operators ask for: a look or a plan of guard, or a rewind.
 
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use ulid::Ulid;
 
@@ -15,27 +14,11 @@ use crate::domain::identity::Identity;
 use crate::domain::incident::Subject;
 use crate::domain::refusal::Refusal;
 use crate::executions::Started;
-use crate::wire::guard::{GuardAsk, GuardEvent};
-use crate::wire::{parse_request, request_hash};
+use crate::wire::guard::GuardEvent;
+use crate::wire::{parse_request, request_hash, request_in};
 
 /// The longest name of an execution (AWS Step Functions, `StartExecution`).
 const LONGEST_KEY: usize = 80;
-
-/// What an operator writes to guard.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written {
-    cluster: Option<String>,
-    group: String,
-    ask: Option<Map<String, Value>>,
-}
-
-/// What an operator writes for a rewind: the state machine's own input.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Rewind {
-    request: Map<String, Value>,
-}
 
 /// Hands a request over to guard.
 pub(super) async fn ask_guard(
@@ -73,24 +56,18 @@ pub(super) fn guard_event(
     operator: &Sender,
     text: &str,
 ) -> Result<GuardEvent, Problem> {
-    let written: Written = read(text)?;
-    let cluster = written.cluster.as_deref();
-    let (cluster, group) = permitted(config, operator, cluster, &written.group)?;
-    let ask = written.ask.map(|ask| asked(operator, ask)).transpose()?;
+    let mut written: Value = read(text)?;
+    if let Some(ask) = written.get_mut("ask").and_then(Value::as_object_mut) {
+        set_requester(operator, ask);
+    }
+    let event = GuardEvent::read_request(&written).map_err(Problem::Request)?;
+    let named = event.group.as_deref().unwrap_or_default();
+    let (cluster, group) = permitted(config, operator, event.cluster.as_deref(), named)?;
     Ok(GuardEvent {
         cluster: Some(cluster),
         group: Some(group.0),
-        ask,
-        ..GuardEvent::default()
+        ..event
     })
-}
-
-fn asked(operator: &Sender, mut ask: Map<String, Value>) -> Result<GuardAsk, Problem> {
-    set_requester(operator, &mut ask);
-    let ask: GuardAsk = serde_json::from_value(Value::Object(ask))
-        .map_err(|error| Problem::Body(format!("ask: {error}")))?;
-    ask.parse().map_err(Problem::Request)?;
-    Ok(ask)
 }
 
 /// Who asks is who proved to be it. Whoever the body names besides is named as what it is: a claim.
@@ -161,7 +138,7 @@ pub(super) fn rewind_input(
     operator: &Sender,
     text: &str,
 ) -> Result<Value, Problem> {
-    let Rewind { mut request } = read(text)?;
+    let mut request = request_in(&read(text)?).map_err(Problem::Request)?;
     set_requester(operator, &mut request);
     let only_cluster = operator.cluster.as_deref();
     let only_cluster = only_cluster.or(config.cluster(None).map(|cluster| cluster.name.as_str()));
