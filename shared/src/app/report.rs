@@ -181,7 +181,6 @@ async fn conclusion(
         Some(PlanResult::NothingToDo(_) | PlanResult::Refused(_)) | None => Vec::new(),
     };
     let Conclusion {
-        status,
         code,
         message,
         refusals,
@@ -195,8 +194,8 @@ async fn conclusion(
             .as_ref()
             .map(|r| r.group.clone())
             .or_else(|| recovery.as_ref().map(|r| r.group.clone())),
-        status,
-        code,
+        status: code.status(),
+        code: code.code().to_owned(),
         message,
         requested_by: text(&record, |r| &r.requested_by),
         requester: match record.as_ref().map(|record| &record.result) {

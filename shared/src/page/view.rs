@@ -1,7 +1,6 @@
 //! What the page shows, as HTML. No store, no clock: a case, an instant and a page number make the same text each time.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use askama::Template;
 use jiff::Timestamp;
@@ -9,6 +8,7 @@ use jiff::Timestamp;
 use super::case::{Case, Stage};
 use super::chart::{Chart, chart};
 use super::progress::{Step, progress, to_stop};
+use super::visible::visible_name;
 use crate::domain::approval::{Approval, Decision};
 use crate::domain::guard::quarantine::{Kept, SkippedRecord};
 use crate::domain::identity::{Identity, Requester};
@@ -17,6 +17,7 @@ use crate::domain::plan::{PartitionMove, Plan, Source};
 use crate::domain::planner::seconds;
 use crate::domain::recovery::{Outcome, PartitionOutcome};
 use crate::domain::refusal::MemberSeen;
+use crate::domain::text::{count, grouped, time};
 
 /// The style sheet. The content security policy names its hash, so that no other style has effect.
 pub(super) const CSS: &str = include_str!("../../templates/page.css");
@@ -109,7 +110,7 @@ pub(super) fn plan(case: &Case, shown: Shown, now: Timestamp) -> Result<String, 
         figures: figures(plan),
         warnings: warnings(plan),
         why: lines(&plan.reason),
-        source: source(plan),
+        source: plan.source.to_string(),
         sets_aside: plan.disowns.map(|disowns| time(disowns.after)),
         decide_by: time(approval.approve_by),
         apply_by: approval.apply_by(plan).map_or_else(
@@ -448,8 +449,8 @@ fn ranges(partitions: &[i32]) -> String {
         ""
     };
     format!(
-        "{} partitions ({}{more})",
-        partitions.len(),
+        "{} ({}{more})",
+        count(partitions.len(), "partition"),
         shown.join(", ")
     )
 }
@@ -472,7 +473,7 @@ fn members(members: &[MemberSeen]) -> Vec<String> {
         .map(|m| format!("{} at {}, member {}", m.client_id, m.host, m.member_id))
         .collect();
     if members.len() > MEMBERS {
-        named.push(format!("and {} more", members.len() - MEMBERS));
+        named.push(format!("and {} more", grouped(members.len() - MEMBERS)));
     }
     named
 }
@@ -517,38 +518,6 @@ fn figures(plan: &Plan) -> [Figure; 3] {
         figure(plan.skipped(), "skipped at most", true),
         figure(lost, "lost to retention", true),
     ]
-}
-
-/// Where the targets come from. Nobody reads nanoseconds.
-fn source(plan: &Plan) -> String {
-    match &plan.source {
-        Source::Checkpoint { id, ended_at } => format!("checkpoint {id} of {}", time(*ended_at)),
-        Source::Timestamp { at } => format!("the first records at or after {}", time(*at)),
-        Source::Offsets
-        | Source::Shift { .. }
-        | Source::Earliest
-        | Source::Undo { .. }
-        | Source::Skip => plan.source.to_string(),
-    }
-}
-
-fn count(n: impl fmt::Display, noun: &str) -> String {
-    let n = grouped(n);
-    let s = if n == "1" { "" } else { "s" };
-    format!("{n} {noun}{s}")
-}
-
-/// A count with its thousands apart. Offsets are not written so: they are copied into other tools.
-pub(super) fn grouped(n: impl fmt::Display) -> String {
-    let digits = n.to_string();
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 fn tone(stage: &Stage) -> &'static str {
@@ -690,10 +659,6 @@ fn next(stage: &Stage) -> Option<&'static str> {
 
 fn lines(text: &str) -> Vec<&str> {
     text.lines().collect()
-}
-
-pub(super) fn time(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 /// A length of time, rounded down, in the two units that matter.
