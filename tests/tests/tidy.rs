@@ -188,7 +188,10 @@ fn maven_is_run_in_one_place_and_leaves_nothing_in_the_checkout() {
     );
     for path in files("", "") {
         let name = named(&path);
-        assert!(!name.contains("${"), "{name}: a property that Maven does not know");
+        assert!(
+            !name.contains("${"),
+            "{name}: a property that Maven does not know"
+        );
     }
 }
 

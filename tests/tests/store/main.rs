@@ -13,6 +13,8 @@ mod guard_runs;
 #[cfg(test)]
 mod incidents;
 #[cfg(test)]
+mod names;
+#[cfg(test)]
 mod plans;
 #[cfg(test)]
 mod quarantine;
