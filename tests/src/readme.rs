@@ -92,9 +92,11 @@ pub const BLOCKS: [(&str, Proof); 20] = [
 ];
 
 /// Commands that stand within a sentence, with why they are not run.
-pub const INLINE: [(&str, &str); 3] = [
+pub const INLINE: [(&str, &str); 5] = [
     ("cargo demo", "see the block"),
     ("cargo test", "a part of what runs this"),
+    ("sam build", "see the block"),
+    ("sam deploy", "see the block"),
     ("sam delete", "it needs an AWS account"),
 ];
 
