@@ -22,6 +22,7 @@ pub mod bare;
 pub mod loopback;
 pub mod readme;
 pub mod situations;
+pub mod step_functions;
 pub mod wide;
 
 /// What a test returns.

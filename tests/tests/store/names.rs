@@ -105,13 +105,17 @@ async fn a_group_whose_name_is_too_long_fails_nobody_elses_checkpoint() {
     let names = vec!["plain".to_owned(), long.clone(), wide.clone()];
     let event = CheckpointEvent::default();
     let connect = async |_: &str| Ok::<_, Error>(Groups(names.clone()));
-    let results = checkpoint::run(&config, &store, &event, connect).await.unwrap();
+    let results = checkpoint::run(&config, &store, &event, connect)
+        .await
+        .unwrap();
     let mut stored = BTreeSet::new();
     let mut not_kept = BTreeMap::new();
     for result in results {
         match result {
             GroupResult::Stored { group, .. } => assert!(stored.insert(group.0)),
-            GroupResult::NotKept { group, why, .. } => assert!(not_kept.insert(group.0, why).is_none()),
+            GroupResult::NotKept { group, why, .. } => {
+                assert!(not_kept.insert(group.0, why).is_none())
+            }
             other => panic!("{other:?}"),
         }
     }
