@@ -45,7 +45,7 @@ pub fn codes(refusals: &[Refusal]) -> Vec<String> {
         .into_iter()
         .map(|(code, count)| match count {
             1 => code,
-            count => format!("{} {code}", grouped(count)),
+            count => format!("{count} {code}"),
         })
         .collect()
 }
@@ -120,7 +120,7 @@ mod tests {
             text.contains("shipments-8") && !text.contains("shipments-9"),
             "{text}"
         );
-        let end = "; 10001 refusals in all: 10000 BROKER_REJECTED, 1 APPLY_SWITCHED_OFF";
+        let end = "; 10,001 refusals in all: 10,000 BROKER_REJECTED, 1 APPLY_SWITCHED_OFF";
         assert!(text.ends_with(end), "{text}");
         assert_eq!(
             codes(&many),
