@@ -19,6 +19,9 @@ use tokio::process::Command;
 const GROUP: &str = "shipment-sync";
 const TOPIC: &str = "shipments";
 
+/// What makes version 1 of the AWS CLI take a URL as a value, as version 2 does.
+const AWS_CONFIG: &str = "[default]\ncli_follow_urlparam = false\n";
+
 /// The AWS CLI of PyPI is version 1: it takes a payload as it is, and knows no option for that, as version 2 does.
 /// Names under localhost are loopback to every browser, and not to every resolver.
 const PRELUDE: &str = r#"set -euo pipefail
@@ -49,7 +52,8 @@ pub(crate) struct Shell {
 impl Shell {
     pub(crate) async fn of(world: &World) -> Result<Self, Box<dyn Error>> {
         let folder = world.stack.dir().join("reader");
-        std::fs::create_dir_all(&folder)?;
+        std::fs::create_dir_all(folder.join(".aws"))?;
+        std::fs::write(folder.join(".aws/config"), AWS_CONFIG)?;
         let api = reqwest::Url::parse(world.stack.output("ApiUrl")?)?;
         let mut env = world.stack.aws_env();
         env.extend([
