@@ -377,6 +377,44 @@ def check_incidents(resources):
             yield f"{what} is {seconds} s, and {name} in domain/incident.rs only {holds[name]} s"
 
 
+def check_strangers(template):
+    """What anybody may send cannot be kept out, but it goes past nothing that stands before the domain, and is noticed."""
+    resources, parameters = template["Resources"], template["Parameters"]
+    own_address = ["If", ["HasPublicUrl", ["Ref", "PublicUrl"], ["GetAtt", "Api.ApiEndpoint"]]]
+    if resources["Api"]["Properties"].get("DisableExecuteApiEndpoint") != ["If", ["HasPublicUrl", True, False]]:
+        yield "Api: its own address answers beside PublicUrl, past whatever protects the domain"
+    for name in ("ApiUrl", "PublicUrl"):
+        if template["Outputs"][name]["Value"] != own_address:
+            yield f"the output {name} is not PublicUrl where that is given"
+    stage = resources["ApiStage"]
+    routes = {r["Properties"]["RouteKey"]: name for name, r in resources.items() if r["Type"] == "AWS::ApiGatewayV2::Route"}
+    limited = stage["Properties"]["RouteSettings"]
+    if any(limit != ["Ref", "PageRequestsPerSecond"] for limit in stage["Properties"]["DefaultRouteSettings"].values()):
+        yield "ApiStage: the page's limit is not its parameter"
+    for key in limited:
+        if key.endswith("/approvals/{id}"):
+            yield f"ApiStage: {key} has a limit beside the page's"
+        if routes.get(key) not in stage["DependsOn"]:
+            yield f"ApiStage limits {key}, and does not wait for its route"
+    for key in ("POST /webhooks/{sender}", "POST /rewinds", "GET /recoveries/{id}"):
+        if key not in limited:
+            yield f"ApiStage: {key} shares the page's limit"
+    watched = [
+        r["Properties"]
+        for r in resources.values()
+        if r["Type"] == "AWS::CloudWatch::Alarm" and r["Properties"]["MetricName"] == "4xx"
+    ]
+    if not any(alarm["Dimensions"] == [{"Name": "ApiId", "Value": ["Ref", "Api"]}] for alarm in watched):
+        yield "no alarm tells of requests that are throttled"
+    groups = re.compile(parameters["MskGroups"]["AllowedPattern"])
+    for name in ("*", "shipment-sync", "dc-1/*", "a:b/c|d?", "注#%", "=x+y@z,(1)"):
+        if not groups.match(name):
+            yield f"MskGroups does not take {name!r}, which a group may be called"
+    for name in ("", "a b", "${aws:username}", "a\n"):
+        if groups.fullmatch(name):
+            yield f"MskGroups takes {name!r}"
+
+
 def check_snippets():
     """What people paste is YAML, and leads to the webhook."""
     files = sorted((PROJECT / "infra/snippets").glob("*.yml"))
@@ -459,6 +497,7 @@ def main():
         *check_api(resources),
         *check_rules(template),
         *check_incidents(resources),
+        *check_strangers(template),
         *check_events(),
         *check_snippets(),
     ]

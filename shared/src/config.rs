@@ -22,8 +22,9 @@ use url::Url;
 use wildmatch::WildMatch;
 
 pub use self::section::ConfigError;
-use self::section::{Report, Section, instead, text};
+use self::section::{Report, Section, text};
 pub use self::senders::{AlertRules, Allowed, Sender, SenderKind};
+use crate::domain::near::{instead, nearest};
 use crate::domain::offset::{ClusterId, GroupId};
 use crate::domain::policy::GroupPolicy;
 
@@ -232,7 +233,8 @@ impl Config {
                 policy
             },
         );
-        let defaults = Defaults {
+        let mut defaults = Defaults {
+            names: BTreeSet::new(),
             policy: defaults,
             right: report.count() == errors_before,
             // By the file, not by what could be read of it: a broken cluster is still the one that is meant.
@@ -244,6 +246,13 @@ impl Config {
                 .unwrap_or_default(),
         };
         let groups = groups(&mut file, &defaults);
+        defaults.names = groups
+            .iter()
+            .filter_map(|entry| match &entry.selector {
+                Selector::Name(name) => Some(name.0.clone()),
+                Selector::Pattern(_) => None,
+            })
+            .collect();
         let senders = senders::senders(&mut file, &defaults);
         let in_file = |key: &str| document.get_ref().get(key).map(Spanned::get_ref);
         if in_file("clusters").is_none_or(|v| v.as_table().is_some_and(DeTable::is_empty)) {
@@ -324,6 +333,22 @@ impl Config {
         })
     }
 
+    /// The group's name that is nearest to one that is not configured, of those in the file by name that `may_name` allows.
+    #[must_use]
+    pub fn nearest_group(
+        &self,
+        cluster: &str,
+        written: &GroupId,
+        may_name: impl Fn(&GroupId) -> bool,
+    ) -> Option<&GroupId> {
+        let groups: Vec<_> = self
+            .configured_groups(cluster)
+            .filter(|group| may_name(group))
+            .collect();
+        let near = nearest(&written.0, groups.iter().map(|group| group.0.as_str()))?;
+        groups.into_iter().find(|group| group.0 == near)
+    }
+
     /// Whether a group is configured, by its name or by a pattern.
     #[must_use]
     pub fn matches(&self, cluster: &str, group: &GroupId) -> bool {
@@ -352,6 +377,8 @@ struct Defaults {
     /// Whether `[policy]` was right, so that its errors are not said again for every group.
     right: bool,
     clusters: Vec<String>,
+    /// The groups that are configured by their names, on whichever cluster.
+    names: BTreeSet<String>,
 }
 
 fn config_hash(cluster: &ClusterConfig, policy: &GroupPolicy) -> String {
@@ -570,11 +597,11 @@ fn groups(file: &mut Section<'_>, defaults: &Defaults) -> Vec<GroupEntry> {
         .collect()
 }
 
-/// One group. `seen` holds the cluster and the name or pattern of those before it.
+/// One group. `seen` holds the cluster of those before it, and their name or pattern.
 fn group(
     mut section: Section<'_>,
     defaults: &Defaults,
-    seen: &mut BTreeSet<(String, String)>,
+    seen: &mut BTreeSet<(String, &'static str, String)>,
 ) -> Option<GroupEntry> {
     let name = section.optional("name", "the group's exact name: name = \"GROUP\"", text);
     let pattern = section.optional("pattern", "a glob: pattern = \"PREFIX*\"", text);
@@ -590,11 +617,8 @@ fn group(
         (false, false) => section.wrong_here("write name = \"GROUP\" or pattern = \"PREFIX*\""),
         _ => {}
     }
-    if name.is_some_and(is_glob) {
-        section.wrong(
-            "name",
-            "a name is exact; for a glob write pattern = \"...\"",
-        );
+    if let Some(Err(problem)) = name.map(|name| GroupId(name.to_owned()).check()) {
+        section.wrong("name", problem.to_string());
     }
     if pattern.is_some_and(|pattern| !is_glob(pattern)) {
         section.wrong(
@@ -608,10 +632,10 @@ fn group(
     if defaults.right {
         guard::check(&section, &policy.guard);
     }
+    let key = if name.is_some() { "name" } else { "pattern" };
     if let (Some(cluster), Some(called)) = (&cluster, name.or(pattern))
-        && !seen.insert((cluster.clone(), called.to_owned()))
+        && !seen.insert((cluster.clone(), key, called.to_owned()))
     {
-        let key = if name.is_some() { "name" } else { "pattern" };
         section.wrong(
             key,
             "it stands above already, and the first one counts; leave this one out",

@@ -12,6 +12,7 @@ use url::Url;
 use crate::app::guard::{SecondSource, Sources};
 use crate::config::{ClusterConfig, Config};
 use crate::connect::{Role, rest_proxy_credentials, settings};
+use crate::domain::refusal::Refusal;
 use crate::error::{Error, chain};
 use crate::executions::Executions;
 use crate::functions::Functions;
@@ -276,6 +277,17 @@ impl Env {
 /// It is not what the function takes.
 pub fn event<T: serde::de::DeserializeOwned>(event: Value) -> Result<T, Error> {
     serde_json::from_value(event).map_err(|error| Error::InvalidEvent(error.to_string()))
+}
+
+/// What a person wrote, or all that is wrong with it.
+///
+/// # Errors
+/// Anything is.
+pub fn written<T>(read: Result<T, Vec<Refusal>>) -> Result<T, Error> {
+    read.map_err(|faults| {
+        let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
+        Error::InvalidEvent(faults.join("; "))
+    })
 }
 
 #[cfg(test)]

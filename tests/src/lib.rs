@@ -20,6 +20,7 @@ use ulid::Ulid;
 
 pub mod bare;
 pub mod loopback;
+pub mod readme;
 pub mod situations;
 pub mod step_functions;
 pub mod wide;

@@ -174,6 +174,27 @@ fn every_example_event_is_json() {
     }
 }
 
+/// Maven's plugins leave notes in the build folder, which is the checkout's own where nothing says otherwise.
+#[test]
+fn maven_is_run_in_one_place_and_leaves_nothing_in_the_checkout() {
+    let runs = files("infra", ".rs")
+        .into_iter()
+        .filter(|path| read(path).contains("Command::new(\"mvn\")"))
+        .map(|path| named(&path));
+    assert_eq!(
+        runs.collect::<Vec<_>>(),
+        ["infra/local/src/workdir.rs"],
+        "which gives it a folder under target/"
+    );
+    for path in files("", "") {
+        let name = named(&path);
+        assert!(
+            !name.contains("${"),
+            "{name}: a property that Maven does not know"
+        );
+    }
+}
+
 /// Every name in an `ErrorEquals`, wherever it stands.
 #[cfg(test)]
 fn error_names(value: &Value, names: &mut BTreeSet<String>) {

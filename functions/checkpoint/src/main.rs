@@ -5,8 +5,9 @@ use std::time::{Duration, Instant, SystemTime};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use offset_guard::app::checkpoint::{self, GroupResult};
 use offset_guard::connect::Role;
-use offset_guard::env::{Env, event};
+use offset_guard::env::{Env, written};
 use offset_guard::error;
+use offset_guard::wire::CheckpointEvent;
 use serde_json::Value;
 
 /// What no broker is waited for at the end of an invocation.
@@ -34,5 +35,6 @@ async fn handle(env: &Env, received: LambdaEvent<Value>) -> Result<Vec<GroupResu
         let reader = env.reader(cluster, Role::Read).await?;
         Ok(reader.until(deadline))
     };
-    checkpoint::run(&env.config, &env.store, &event(received.payload)?, connect).await
+    let event = written(CheckpointEvent::read(&received.payload))?;
+    checkpoint::run(&env.config, &env.store, &event, connect).await
 }

@@ -6,7 +6,7 @@ use lambda_runtime::{Error, LambdaEvent, service_fn};
 use offset_guard::app::guard::{self, Ends, GuardResult};
 use offset_guard::app::incident;
 use offset_guard::domain::guard::verdict::Status;
-use offset_guard::env::{self, Env, event};
+use offset_guard::env::{self, Env, written};
 use offset_guard::error;
 use offset_guard::wire::guard::GuardEvent;
 use serde_json::Value;
@@ -43,7 +43,7 @@ async fn handle(
         executions: &executions,
         state_machine: machine,
     };
-    let event: GuardEvent = event(received.payload)?;
+    let event = written(GuardEvent::read(&received.payload))?;
     let run = Box::pin(guard::run(&env.config, &env.store, ends, &event, connect));
     let seen = |results: &Vec<GuardResult>| results.iter().all(|r| r.status != Status::Unknown);
     let run = incident::noted(&env.store, event.incident.as_deref(), run, seen);

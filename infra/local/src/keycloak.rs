@@ -7,7 +7,7 @@ use crate::{
     aws::loopback_client,
     error::Doing,
     run::{Process, Run, free_ports, until},
-    workdir::{blocking, install, read, resource, run_tool},
+    workdir::{blocking, install, maven, read, resource, run_tool},
 };
 
 const VERSION: &str = "26.4.7";
@@ -105,9 +105,9 @@ async fn home() -> Result<PathBuf> {
     let made_from = format!("{VERSION}\n{realm}");
     let notice = format!("Fetching Keycloak {VERSION} (159 MB) ...");
     let dir = install("keycloak", made_from, &notice, async move |dir: PathBuf| {
-        let mut maven = Command::new("mvn");
+        let mut maven = maven(&resource("keycloak/pom.xml"));
         maven
-            .args(["--quiet", "--batch-mode", "dependency:unpack"])
+            .arg("dependency:unpack")
             .arg(format!(
                 "-Dartifact=org.keycloak:keycloak-quarkus-dist:{VERSION}:zip"
             ))

@@ -143,6 +143,17 @@ fn remove_dir(dir: &Path) -> Result<()> {
     }
 }
 
+/// Maven on a project file that puts its build folder under `outputDirectory`. Without a project file, or with one that
+/// says nothing of its build folder, the plugins leave their notes in the checkout.
+pub(crate) fn maven(pom: &Path) -> Command {
+    let mut command = Command::new("mvn");
+    command
+        .args(["--quiet", "--batch-mode", "--file"])
+        .arg(pom)
+        .current_dir(local());
+    command
+}
+
 /// Runs a tool to its end and keeps its output for the case that it fails.
 pub(crate) fn run_tool(command: &mut Command) -> Result<()> {
     let program = describe(command);

@@ -24,6 +24,8 @@ pub enum Need {
     Browser,
     /// Prometheus Alertmanager, for the webhook, and its `amtool`, for the snippets.
     Alertmanager,
+    /// curl, which README.md's commands are typed with.
+    Curl,
 }
 
 impl Need {
@@ -36,6 +38,7 @@ impl Need {
         Self::Python,
         Self::Browser,
         Self::Alertmanager,
+        Self::Curl,
     ];
 
     fn missing(self) -> Vec<Missing> {
@@ -72,6 +75,7 @@ impl Need {
             Self::Alertmanager => program("prometheus-alertmanager", "prometheus-alertmanager")
                 .into_iter()
                 .collect(),
+            Self::Curl => program("curl", "curl").into_iter().collect(),
         }
     }
 }

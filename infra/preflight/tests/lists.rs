@@ -32,6 +32,7 @@ fn an_empty_machine_hears_of_everything_before_anything_is_built() {
             "chromium",
             "chromium-driver",
             "prometheus-alertmanager",
+            "curl",
         ]) {
             assert!(listed(package), "{package} in {place}");
         }

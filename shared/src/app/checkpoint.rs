@@ -8,8 +8,9 @@ use serde::Serialize;
 
 use super::{clusters, observe_stable};
 use crate::config::{Config, ResolvedGroup};
-use crate::domain::checkpoint::{Checkpoint, CheckpointId, checkpoint, retire};
+use crate::domain::checkpoint::{Checkpoint, CheckpointId, NotACheckpoint, checkpoint, retire};
 use crate::domain::offset::{ClusterId, GroupId};
+use crate::domain::text::grouped;
 use crate::error::{Error, chain};
 use crate::ports::ReadGroups;
 use crate::store::{Put, Store};
@@ -46,6 +47,15 @@ pub enum GroupResult {
         cluster: String,
         /// The group.
         group: GroupId,
+    },
+    /// The group's name is too long for any checkpoint to be kept of it.
+    NotKept {
+        /// The cluster's name.
+        cluster: String,
+        /// The group.
+        group: GroupId,
+        /// The limit.
+        why: String,
     },
     /// No new checkpoint; the older ones stand.
     Failed {
@@ -120,7 +130,9 @@ fn answer(results: Vec<GroupResult>) -> Result<Vec<GroupResult>, Error> {
                     .map_or(String::new(), |g| format!(" {}", g.0));
                 Some(format!("{cluster}{group}: {why}"))
             }
-            GroupResult::Stored { .. } | GroupResult::AlreadyRun { .. } => None,
+            GroupResult::Stored { .. }
+            | GroupResult::AlreadyRun { .. }
+            | GroupResult::NotKept { .. } => None,
         })
         .collect();
     if failures.is_empty() {
@@ -128,8 +140,8 @@ fn answer(results: Vec<GroupResult>) -> Result<Vec<GroupResult>, Error> {
     }
     Err(Error::CheckpointsMissing(format!(
         "{} of {} have no new checkpoint: {}",
-        failures.len(),
-        results.len(),
+        grouped(failures.len()),
+        grouped(results.len()),
         failures.join("; ")
     )))
 }
@@ -164,6 +176,19 @@ where
     let cluster_id = &cluster_id;
     let results = stream::iter(groups)
         .map(|group| async move {
+            if let Err(error) = group.check() {
+                // A pattern may match what anybody called a group: that fails nobody else's run.
+                tracing::warn!(
+                    cluster,
+                    error = chain(&error),
+                    "a group's name is too long to be looked after"
+                );
+                return GroupResult::NotKept {
+                    cluster: cluster.to_owned(),
+                    group,
+                    why: error.to_string(),
+                };
+            }
             let Some(resolved) = config.resolve(cluster, &group) else {
                 return GroupResult::Failed {
                     cluster: cluster.to_owned(),
@@ -281,8 +306,14 @@ async fn one<R: ReadGroups>(
         .as_ref()
         .is_some_and(|previous| moved.is_some_and(|moved| moved >= previous.ended_at));
     let id = CheckpointId(ulid::Ulid::generate().to_string());
-    let made =
-        checkpoint(id, &seen, previous.as_ref(), moved_by_us).map_err(|why| why.to_string())?;
+    let made = checkpoint(id, &seen, previous.as_ref(), moved_by_us).map_err(|why| {
+        let meant = if why == NotACheckpoint::NoCommits && group.0.contains(['*', '?']) {
+            " (a name is exact; for a glob write pattern = \"...\" in the configuration)"
+        } else {
+            ""
+        };
+        format!("{why}{meant}")
+    })?;
     store
         .remember_group(cluster_id, group, made.ended_at + MISSED_FOR)
         .await

@@ -10,7 +10,8 @@ use super::{observe_stable, plan_id};
 use crate::config::{Config, ResolvedGroup};
 use crate::domain::checkpoint::{Checkpoint, CheckpointHeader};
 use crate::domain::identity::Requester;
-use crate::domain::offset::{ClusterId, CommittedOffset, Fault, TopicPartition};
+use crate::domain::near::nearest;
+use crate::domain::offset::{ClusterId, CommittedOffset, Fault, GroupId, TopicPartition};
 use crate::domain::plan::{
     Disowns, Plan, PlanId, PlanRecord, PlanResult, Source, check_plan, partitions,
 };
@@ -19,6 +20,7 @@ use crate::domain::reasons;
 use crate::domain::recovery::{Claim, Outcome, Recovery};
 use crate::domain::refusal::Refusal;
 use crate::domain::request::{ResetSpec, RewindRequest};
+use crate::domain::text::{count, grouped};
 use crate::error::Error;
 use crate::ports::ReadGroups;
 use crate::store::{ErrorClass, Opened, Store};
@@ -71,7 +73,7 @@ where
                 execution: execution.to_owned(),
                 created_at: now,
                 cluster: text("cluster"),
-                group: crate::domain::offset::GroupId(text("group")),
+                group: GroupId(text("group")),
                 dry_run: true,
                 requested_by: text("requested_by"),
                 reason: text("reason"),
@@ -98,6 +100,18 @@ where
         result,
     };
     keep(store, record).await
+}
+
+/// Says of a group that does not exist which configured one may have been meant.
+fn name_near_groups(refusals: &mut [Refusal], config: &Config, request: &RewindRequest) {
+    let others = |group: &GroupId| *group != request.group;
+    for refusal in refusals {
+        if let Refusal::GroupNotFound { near, .. } = refusal {
+            *near = config
+                .nearest_group(&request.cluster, &request.group, others)
+                .map(|group| group.0.clone());
+        }
+    }
 }
 
 async fn keep(store: &Store, record: PlanRecord) -> Result<PlanAnswer, Error> {
@@ -139,8 +153,8 @@ fn answer(record: &PlanRecord) -> PlanAnswer {
             let summary = format!(
                 "{}, at most {} to replay, at most {} to skip",
                 partitions(plan.moves.len()),
-                plan.replayed(),
-                plan.skipped()
+                count(plan.replayed(), "record"),
+                grouped(plan.skipped())
             );
             (verdict, Some(plan.digest().0), summary)
         }
@@ -169,7 +183,20 @@ where
 {
     let Some(resolved) = config.resolve(&request.cluster, &request.group) else {
         let asked = format!("group {} on cluster {}", request.group.0, request.cluster);
-        return Ok(PlanResult::Refused(vec![Refusal::NotConfigured { asked }]));
+        // Whoever can start an execution may ask for any configured group.
+        let near = match config.cluster(Some(&request.cluster)) {
+            Some(cluster) => config
+                .nearest_group(&cluster.name, &request.group, |_| true)
+                .map(|group| group.0.clone()),
+            None => {
+                let known = config.clusters().map(|cluster| cluster.name.as_str());
+                nearest(&request.cluster, known).map(str::to_owned)
+            }
+        };
+        return Ok(PlanResult::Refused(vec![Refusal::NotConfigured {
+            asked,
+            near,
+        }]));
     };
     let reader = connect(&request.cluster).await?;
     let cluster_id = reader.cluster_id().await?;
@@ -200,6 +227,9 @@ where
         seen: &seen,
         targets: found.targets(),
     });
+    if let Planned::Refused(refusals) = &mut planned {
+        name_near_groups(refusals, config, request);
+    }
     if let Planned::Ready(plan) = &mut planned
         && plan.disowns.is_none()
     {
@@ -397,10 +427,7 @@ async fn take_over(
         execution: execution.to_owned(),
         created_at: now,
         cluster: record.as_ref().map_or(String::new(), |r| r.cluster.clone()),
-        group: record.map_or_else(
-            || crate::domain::offset::GroupId(String::new()),
-            |r| r.group,
-        ),
+        group: record.map_or_else(|| GroupId(String::new()), |r| r.group),
         dry_run: false,
         requested_by: String::new(),
         reason: String::new(),

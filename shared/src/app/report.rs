@@ -321,7 +321,6 @@ fn audit(execution: &str, plan_id: Option<&PlanId>, seen: Seen, conclusion: Conc
         outcome: outcomes.get(&m.partition).cloned(),
     });
     let Conclusion {
-        status,
         code,
         message,
         refusals,
@@ -335,8 +334,8 @@ fn audit(execution: &str, plan_id: Option<&PlanId>, seen: Seen, conclusion: Conc
             .as_ref()
             .map(|r| r.group.clone())
             .or_else(|| recovery.as_ref().map(|r| r.group.clone())),
-        status,
-        code,
+        status: code.status(),
+        code: code.code().to_owned(),
         message,
         requested_by: text(&record, |r| &r.requested_by),
         requester: plan.map_or(Requester::Unverified, |plan| plan.requester.clone()),

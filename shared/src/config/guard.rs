@@ -1,9 +1,10 @@
 //! The `guard` table of `[policy]` and of a group.
 
-use super::section::{Section, instead};
+use super::section::Section;
 use crate::domain::guard::policy::{
     GuardPolicy, HeaderSet, Isolation, RemediationAction, SkipOn, Validator,
 };
+use crate::domain::near::instead;
 
 const WRITE: &str =
     "a table: guard = { ... }, or [policy.guard], or [groups.guard] after its group";

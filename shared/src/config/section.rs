@@ -8,6 +8,8 @@ use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::domain::near::instead;
+
 /// One thing that is wrong with the file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConfigError {
@@ -283,27 +285,4 @@ impl<'t> Section<'t> {
 /// Text that is not empty.
 pub(super) fn text<'t>(value: &'t DeValue<'t>) -> Option<&'t str> {
     value.as_str().filter(|text| !text.trim().is_empty())
-}
-
-/// `did you mean ...?` for a near miss, else all that would be right.
-pub(super) fn instead<'k>(
-    wrong: &str,
-    known: impl Iterator<Item = &'k str>,
-    otherwise: &str,
-) -> String {
-    let known: Vec<&str> = known.collect();
-    let near = known
-        .iter()
-        .map(|key| (strsim::damerau_levenshtein(wrong, key), key))
-        .min()
-        // Half of a word changed is another word.
-        .filter(|(distance, key)| *distance * 2 <= key.len());
-    match near {
-        Some((_, key)) => format!("did you mean `{key}`?"),
-        None if known.is_empty() => "there is none to name".to_owned(),
-        None => {
-            let known: Vec<_> = known.iter().map(|key| format!("`{key}`")).collect();
-            format!("{otherwise} one of {}", known.join(", "))
-        }
-    }
 }

@@ -6,8 +6,9 @@ use std::fmt;
 use toml::de::DeValue;
 use wildmatch::WildMatch;
 
-use super::section::{Section, instead, text};
+use super::section::{Section, text};
 use super::{Defaults, is_secret_arn};
+use crate::domain::near::instead;
 use crate::domain::offset::GroupId;
 
 /// What a sender sends.
@@ -43,13 +44,32 @@ impl SenderKind {
     }
 }
 
-/// A group that a sender may name: exactly, or by a pattern.
+/// What a sender may name: a group, or all that a pattern matches.
 #[derive(Clone, PartialEq)]
-pub struct Allowed(WildMatch);
+pub enum Allowed {
+    /// The group of exactly this name, whatever letters it has.
+    Group(GroupId),
+    /// Every group that it matches.
+    Pattern(WildMatch),
+}
+
+impl Allowed {
+    /// Whether `group` is one of them.
+    #[must_use]
+    pub fn allows(&self, group: &GroupId) -> bool {
+        match self {
+            Self::Group(name) => name == group,
+            Self::Pattern(glob) => glob.matches(&group.0),
+        }
+    }
+}
 
 impl fmt::Debug for Allowed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
+        match self {
+            Self::Group(name) => write!(f, "{}", name.0),
+            Self::Pattern(glob) => write!(f, "{glob}"),
+        }
     }
 }
 
@@ -96,7 +116,7 @@ impl Sender {
             secret: String::new(),
             previous_secret_seconds: 0,
             cluster: None,
-            groups: vec![Allowed(WildMatch::new("*"))],
+            groups: vec![Allowed::Pattern(WildMatch::new("*"))],
             alerts: None,
         }
     }
@@ -105,11 +125,7 @@ impl Sender {
     #[must_use]
     pub fn may_name(&self, cluster: &str, group: &GroupId) -> bool {
         let of_cluster = self.cluster.as_ref().is_none_or(|only| only == cluster);
-        of_cluster
-            && self
-                .groups
-                .iter()
-                .any(|Allowed(glob)| glob.matches(&group.0))
+        of_cluster && self.groups.iter().any(|allowed| allowed.allows(group))
     }
 }
 
@@ -164,7 +180,7 @@ fn sender(
     let groups = section.required(
         "groups",
         "a list of names and patterns: groups = [\"shipment-sync\", \"billing-*\"]",
-        allowed,
+        |value| allowed(value, &defaults.names),
     );
     // Where the kind is not known, no key of any kind is called unknown.
     let alerts = match kind {
@@ -208,10 +224,17 @@ fn cluster(section: &mut Section<'_>, defaults: &Defaults) -> Option<String> {
     Some(cluster.to_owned())
 }
 
-fn allowed<'t>(value: &'t DeValue<'t>) -> Option<Vec<Allowed>> {
+/// `configured` are the groups in the file by name: what is one of these is no pattern, whatever letters it has.
+fn allowed<'t>(value: &'t DeValue<'t>, configured: &BTreeSet<String>) -> Option<Vec<Allowed>> {
     let names = value.as_array()?.iter().map(|name| text(name.get_ref()));
     let names: BTreeSet<&str> = names.collect::<Option<_>>()?;
-    let allowed = names.into_iter().map(|name| Allowed(WildMatch::new(name)));
+    let allowed = names.into_iter().map(|name| {
+        if configured.contains(name) || !name.contains(['*', '?']) {
+            Allowed::Group(GroupId(name.to_owned()))
+        } else {
+            Allowed::Pattern(WildMatch::new(name))
+        }
+    });
     Some(allowed.collect()).filter(|allowed: &Vec<_>| !allowed.is_empty())
 }
 

@@ -297,6 +297,82 @@ fn an_exact_name_wins_over_patterns_and_the_first_pattern_over_later_ones() {
 }
 
 #[test]
+fn a_name_is_exact_whatever_letters_it_has() {
+    let config = with_groups(
+        "[[groups]]\nname = \"jobs?v2\"\nkeep_checkpoints = 2\n\
+         [[groups]]\nname = \"*bold*\"\nkeep_checkpoints = 3\n\
+         [[groups]]\npattern = \"*bold*\"\nkeep_checkpoints = 4\n\
+         [senders.exact]\nkind = \"operator\"\n\
+         secret = \"arn:aws:secretsmanager:eu-west-1:111122223333:secret:exact\"\n\
+         groups = [\"jobs?v2\"]\n\
+         [senders.wide]\nkind = \"operator\"\n\
+         secret = \"arn:aws:secretsmanager:eu-west-1:111122223333:secret:wide\"\n\
+         groups = [\"jobs*\"]\n",
+    );
+    let named: Vec<_> = config
+        .configured_groups("local")
+        .map(|group| group.0.as_str())
+        .collect();
+    assert_eq!(named, ["jobs?v2", "*bold*"]);
+    let kept = |group: &str| {
+        let group = GroupId(group.to_owned());
+        config
+            .resolve("local", &group)
+            .map(|found| found.policy.keep_checkpoints)
+    };
+    assert_eq!(kept("jobs?v2"), Some(2));
+    assert_eq!(
+        kept("jobs-v2"),
+        None,
+        "a question mark in a name is a letter"
+    );
+    assert_eq!(
+        kept("*bold*"),
+        Some(3),
+        "the name wins over a pattern of the same letters"
+    );
+    assert_eq!(kept("embolden"), Some(4));
+    let may_name = |sender: &str, group: &str| {
+        let sender = config.sender(sender).unwrap();
+        sender.may_name("local", &GroupId(group.to_owned()))
+    };
+    assert!(may_name("exact", "jobs?v2") && !may_name("exact", "jobs-v2"));
+    assert!(may_name("wide", "jobs?v2") && may_name("wide", "jobs-v2"));
+}
+
+#[test]
+fn a_name_that_no_key_can_hold_is_refused_and_the_longest_is_not() {
+    let longest = "注".repeat(333);
+    let config = with_groups(&format!("[[groups]]\nname = \"{longest}\"\n"));
+    assert!(config.matches("local", &GroupId(longest.clone())));
+    let text = format!("{}[[groups]]\nname = \"{longest}注\"\n", ONE_CLUSTER);
+    let errors = Config::parse(&text).unwrap_err();
+    assert_eq!(errors.0.len(), 1, "{errors}");
+    assert!(
+        errors
+            .to_string()
+            .contains("a group's name of 1,002 bytes cannot be kept"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn the_nearest_name_is_one_of_those_that_may_be_named() {
+    let config =
+        with_groups("[[groups]]\nname = \"OrderService\"\n[[groups]]\nname = \"billing\"\n");
+    let near = |written: &str, only: &str| {
+        let near = config.nearest_group("local", &GroupId(written.to_owned()), |group| {
+            only.is_empty() || group.0 == only
+        });
+        near.map(|group| group.0.as_str())
+    };
+    assert_eq!(near("orderservice", ""), Some("OrderService"));
+    assert_eq!(near("biling", ""), Some("billing"));
+    assert_eq!(near("orderservice", "billing"), None);
+    assert_eq!(near("something-else", ""), None);
+}
+
+#[test]
 fn a_group_belongs_to_one_cluster() {
     let config = Config::parse(
         r#"

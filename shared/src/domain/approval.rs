@@ -13,6 +13,7 @@ use super::plan::{PartitionMove, Plan, PlanDigest, PlanId, check_plan};
 use super::planner::{members_seen, seconds};
 use super::recovery::{Claim, PreImage, Recovery};
 use super::refusal::{Refusal, Stale};
+use super::text::time;
 
 /// Where an approval stands. It moves by one conditional write, once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -421,7 +422,7 @@ fn other_holder(plan: &Plan, evidence: &Evidence<'_>) -> Option<String> {
         return Some("nobody".to_owned());
     };
     if evidence.now >= claim.expires_at {
-        return Some(format!("nobody since {}", claim.expires_at));
+        return Some(format!("nobody since {}", time(claim.expires_at)));
     }
     held_by(&claim.execution, &claim.plan).or_else(|| held_by(&recovery.execution, &recovery.plan))
 }

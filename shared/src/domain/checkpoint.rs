@@ -11,6 +11,7 @@ use super::offset::{
     ClusterId, CommittedOffset, Fault, GroupId, TopicId, TopicPartition, Watermarks,
 };
 use super::plan::{PartitionMove, partitions};
+use super::text::count;
 
 /// A checkpoint's id: a ULID, unique for ever.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -155,7 +156,7 @@ impl fmt::Display for NotACheckpoint {
                     .try_for_each(|(partition, fault)| write!(f, "; {partition}: {fault}"))
             }
             Self::TopicsUnknown { faults } => {
-                write!(f, "{} topics could not be described", faults.len())?;
+                write!(f, "{} could not be described", count(faults.len(), "topic"))?;
                 faults
                     .iter()
                     .take(3)

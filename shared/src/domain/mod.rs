@@ -7,6 +7,7 @@ pub mod group;
 pub mod guard;
 pub mod identity;
 pub mod incident;
+pub mod near;
 pub mod offset;
 pub mod plan;
 pub mod planner;
@@ -16,6 +17,7 @@ pub mod recovery;
 pub mod refusal;
 pub mod report;
 pub mod request;
+pub mod text;
 
 #[cfg(test)]
 mod properties;

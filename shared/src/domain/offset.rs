@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::text::count;
+
 /// The id that a Kafka cluster was formatted with (`DescribeCluster`, `Metadata`).
 ///
 /// A bootstrap address can be pointed at another cluster overnight; this id cannot.
@@ -15,6 +17,45 @@ pub struct ClusterId(pub String);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct GroupId(pub String);
+
+impl GroupId {
+    /// The longest name of a group that can be looked after, in bytes of UTF-8, of which `#` and `%` take three each. Kafka
+    /// takes longer ones; a sort key of the table holds 1,024 bytes, and some hold a group's name and what it is of.
+    pub const LONGEST: usize = 1_000;
+
+    /// Whether a group of this name can be looked after.
+    ///
+    /// # Errors
+    /// It is empty or too long.
+    pub fn check(&self) -> Result<(), UnusableName> {
+        let escaped = self.0.bytes().filter(|byte| matches!(byte, b'#' | b'%'));
+        let bytes = self.0.len() + 2 * escaped.count();
+        if (1..=Self::LONGEST).contains(&bytes) {
+            Ok(())
+        } else {
+            Err(UnusableName { bytes })
+        }
+    }
+}
+
+/// A group's name that no key of the table can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnusableName {
+    bytes: usize,
+}
+
+impl std::error::Error for UnusableName {}
+
+impl fmt::Display for UnusableName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "a group's name of {} cannot be kept; it may have 1 to {} of UTF-8, of which # and % take three each",
+            count(self.bytes, "byte"),
+            count(GroupId::LONGEST, "byte")
+        )
+    }
+}
 
 /// The id that a topic got when it was created (KIP-516).
 ///
@@ -194,6 +235,31 @@ mod tests {
     fn an_all_zero_topic_id_is_unknown() {
         assert_eq!(TopicId::from_bytes([0; 16]), None);
         assert!(TopicId::from_bytes([1; 16]).is_some());
+    }
+
+    #[test]
+    fn a_groups_name_has_one_limit_in_bytes() {
+        let check = |name: String| GroupId(name).check().map_err(|error| error.to_string());
+        for good in [
+            "a".repeat(1_000),
+            "注".repeat(300),
+            "#".repeat(333),
+            " ".to_owned(),
+        ] {
+            assert_eq!(check(good.clone()), Ok(()), "{good}");
+        }
+        for (bad, bytes) in [
+            (String::new(), "0 bytes"),
+            ("a".repeat(1_001), "1,001 bytes"),
+            ("注".repeat(334), "1,002 bytes"),
+            ("#".repeat(334), "1,002 bytes"),
+        ] {
+            let problem = check(bad).unwrap_err();
+            assert!(
+                problem.starts_with(&format!("a group's name of {bytes} cannot")),
+                "{problem}"
+            );
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::offset::{
     ClusterId, CommittedOffset, GroupId, TopicId, TopicPartition, Watermarks, distance,
 };
 use super::refusal::Refusal;
+use super::text::{self, grouped, time, verb};
 
 /// A plan's id: a ULID.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -64,8 +65,10 @@ pub enum Source {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Checkpoint { id, ended_at } => write!(f, "checkpoint {id} of {ended_at}"),
-            Self::Timestamp { at } => write!(f, "the first records at or after {at}"),
+            Self::Checkpoint { id, ended_at } => {
+                write!(f, "checkpoint {id} of {}", time(*ended_at))
+            }
+            Self::Timestamp { at } => write!(f, "the first records at or after {}", time(*at)),
             Self::Offsets => f.write_str("the offsets named in the request"),
             Self::Shift { by } => write!(f, "the current offsets shifted by {by}"),
             Self::Earliest => f.write_str("the log start"),
@@ -249,7 +252,9 @@ impl fmt::Display for Warning {
                 let by: Vec<_> = by.iter().map(PlanId::to_string).collect();
                 write!(
                     f,
-                    "{count} newer checkpoints were passed over: taken in a time that plan {} undid",
+                    "{} {} passed over: taken in a time that plan {} undid",
+                    text::count(*count, "newer checkpoint"),
+                    verb(*count, "was", "were"),
                     by.join(", ")
                 )
             }
@@ -262,19 +267,22 @@ impl fmt::Display for Warning {
             }
             Self::Lost { offsets } => write!(
                 f,
-                "{offsets} offsets that were asked for are lost to retention and cannot be replayed"
+                "{} asked for {} lost to retention and cannot be replayed",
+                text::count(*offsets, "offset"),
+                verb(*offsets, "is", "are")
             ),
             Self::Skips { offsets } => {
-                write!(f, "up to {offsets} records will be passed over unread")
+                write!(f, "up to {} will be passed over unread", text::count(*offsets, "record"))
             }
             Self::MetadataDropped { partitions } => write!(
                 f,
-                "partitions whose commit metadata will be empty: {partitions} (what there is belongs to another position)"
+                "partitions whose commit metadata will be empty: {} (what there is belongs to another position)",
+                grouped(*partitions)
             ),
             Self::Removes { partitions } => write!(
                 f,
-                "partitions whose commits are removed: {partitions} \
-                 (their consumers will start where auto.offset.reset says)"
+                "partitions whose commits are removed: {} (their consumers will start where auto.offset.reset says)",
+                grouped(*partitions)
             ),
             Self::TopicIdUnknown { topic } => write!(
                 f,
@@ -287,14 +295,12 @@ impl fmt::Display for Warning {
                 members,
                 drift_limit,
             } => {
-                let members = match members.len() {
-                    1 => "1 member".to_owned(),
-                    count => format!("{count} members"),
-                };
+                let members = text::count(members.len(), "member");
                 let until = match drift_limit {
                     0 => "no commit that it moves may move until then".to_owned(),
                     limit => format!(
-                        "until then its commits may go forward by at most {limit} a partition"
+                        "until then its commits may go forward by at most {} per partition",
+                        text::count(*limit, "offset")
                     ),
                 };
                 write!(
@@ -311,11 +317,16 @@ impl fmt::Display for Warning {
             ),
             Self::RecordsLost { records } => write!(
                 f,
-                "THE RECORDS WILL BE LOST: {records} are passed over and no copy is kept (publish_to_dlq_topic = false)"
+                "THE RECORDS WILL BE LOST: {} {} passed over and no copy is kept (publish_to_dlq_topic = false)",
+                text::count(*records, "record"),
+                verb(*records, "is", "are")
             ),
             Self::GoodRecordsSkipped { records } => write!(
                 f,
-                "{records} of the records that are passed over fail no validator, and the group never reads them"
+                "of the records that are passed over, {} {} no validator, and the group never reads {}",
+                grouped(*records),
+                verb(*records, "fails", "fail"),
+                verb(*records, "it", "them")
             ),
             Self::TwoSamples => f.write_str(
                 "two-sample evidence: the policy asks for no more than two looks at the group before a skip is proposed",
@@ -327,11 +338,7 @@ impl fmt::Display for Warning {
 /// `1 partition`, `12 partitions`.
 #[must_use]
 pub fn partitions(count: usize) -> String {
-    if count == 1 {
-        "1 partition".to_owned()
-    } else {
-        format!("{count} partitions")
-    }
+    text::count(count, "partition")
 }
 
 /// What a plan disowns once it is verified: the checkpoints in `(after, the apply]`.

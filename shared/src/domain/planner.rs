@@ -378,7 +378,10 @@ fn cluster_and_group(planning: &Planning<'_>) -> Vec<Refusal> {
         }
         Activity::Unproven { .. } if seen.looks_absent() => {
             if !restorable {
-                refusals.push(Refusal::GroupNotFound { group: group() });
+                refusals.push(Refusal::GroupNotFound {
+                    group: group(),
+                    near: None,
+                });
             }
         }
         Activity::Unproven { seen } => refusals.push(Refusal::GroupStateUnproven { seen }),

@@ -2,6 +2,7 @@
 //! state, to Slack and to a person have room for a few. All of them stay in the plan, the recovery and the audit record.
 
 use super::refusal::Refusal;
+use super::text::grouped;
 
 /// How many refusals a text spells out.
 pub const SPELT_OUT: usize = 10;
@@ -62,11 +63,11 @@ pub fn told(refusals: &[Refusal]) -> String {
     }
     let all: Vec<_> = by_code(refusals)
         .into_iter()
-        .map(|(code, count)| format!("{count} {code}"))
+        .map(|(code, count)| format!("{} {code}", grouped(count)))
         .collect();
     format!(
         "{foremost}; {} refusals in all: {}",
-        refusals.len(),
+        grouped(refusals.len()),
         all.join(", ")
     )
 }
@@ -119,7 +120,7 @@ mod tests {
             text.contains("shipments-8") && !text.contains("shipments-9"),
             "{text}"
         );
-        let end = "; 10001 refusals in all: 10000 BROKER_REJECTED, 1 APPLY_SWITCHED_OFF";
+        let end = "; 10,001 refusals in all: 10,000 BROKER_REJECTED, 1 APPLY_SWITCHED_OFF";
         assert!(text.ends_with(end), "{text}");
         assert_eq!(
             codes(&many),

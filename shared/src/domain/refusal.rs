@@ -9,6 +9,7 @@ use super::checkpoint::CheckpointId;
 use super::guard::verdict::Verdict;
 use super::offset::{Fault, TopicPartition, distance};
 use super::plan::PlanId;
+use super::text::{count, grouped, time, verb};
 
 /// A member of a group, as much as a person needs to find and stop it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,9 +95,10 @@ impl fmt::Display for Stale {
                 limit,
             } => write!(
                 f,
-                "{partition} was at {} in the plan and is at {} (it may move forward by at most {limit})",
+                "{partition} was at {} in the plan and is at {} (it may move forward by at most {})",
                 offset(planned),
-                offset(seen)
+                offset(seen),
+                count(*limit, "offset")
             ),
             Self::SourceRecord {
                 partition,
@@ -123,8 +125,9 @@ impl fmt::Display for Stale {
 }
 
 /// Why something was not done. The tag `code` is a public contract.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, strum::VariantNames)]
 #[serde(tag = "code", rename_all = "SCREAMING_SNAKE_CASE")]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum Refusal {
     /// The request does not say what to do.
     InvalidRequest {
@@ -137,6 +140,9 @@ pub enum Refusal {
     NotConfigured {
         /// What was asked for.
         asked: String,
+        /// The configured name that may have been meant.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        near: Option<String>,
     },
     /// No usable checkpoint strictly before that time.
     NoCheckpointBefore {
@@ -177,6 +183,9 @@ pub enum Refusal {
     GroupNotFound {
         /// The group.
         group: String,
+        /// The configured name that may have been meant.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        near: Option<String>,
     },
     /// The group exists but has no committed offsets.
     NoCommittedOffsets {
@@ -444,6 +453,9 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The code of every refusal.
+    pub const CODES: &[&str] = <Self as strum::VariantNames>::VARIANTS;
+
     /// The stable code, as it stands in JSON.
     #[must_use]
     pub fn code(&self) -> String {
@@ -465,7 +477,7 @@ fn members(members: &[MemberSeen]) -> String {
         .collect::<Vec<_>>()
         .join(", ");
     if members.len() > SHOWN {
-        text.push_str(&format!(" and {} more", members.len() - SHOWN));
+        text.push_str(&format!(" and {} more", grouped(members.len() - SHOWN)));
     }
     text
 }
@@ -478,24 +490,32 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InvalidRequest { field, problem } => write!(f, "{field}: {problem}"),
-            Self::NotConfigured { asked } => write!(
-                f,
-                "{asked} is not in the configuration; name a configured cluster and group, or add it there"
-            ),
+            Self::NotConfigured { asked, near } => {
+                write!(f, "{asked} is not in the configuration")?;
+                if let Some(near) = near {
+                    write!(f, ", which has {near:?}")?;
+                }
+                f.write_str("; name a configured cluster and group, or add it there")
+            }
             Self::NoCheckpointBefore {
                 before,
                 oldest,
                 disowned,
             } => {
-                write!(f, "no usable checkpoint before {before}")?;
+                write!(f, "no usable checkpoint before {}", time(*before))?;
                 if *disowned > 0 {
                     write!(
                         f,
-                        " ({disowned} were passed over: a later rewind disowned them)"
+                        " ({} {} passed over: a later rewind disowned {})",
+                        grouped(*disowned),
+                        verb(*disowned, "was", "were"),
+                        verb(*disowned, "it", "them")
                     )?;
                 }
                 match oldest {
-                    Some(oldest) => write!(f, "; the oldest is of {oldest}: ask for a later time"),
+                    Some(oldest) => {
+                        write!(f, "; the oldest is of {}: ask for a later time", time(*oldest))
+                    }
                     None => f.write_str("; there is none at all: use to_datetime or to_offsets"),
                 }
             }
@@ -517,11 +537,16 @@ impl fmt::Display for Refusal {
                 f,
                 "the brokers belong to cluster {seen}, required is {required}; check the bootstrap servers"
             ),
-            Self::GroupNotFound { group } => write!(
-                f,
-                "group {group} does not exist as a consumer group, and altering it would create it; check the name, \
-                 or, if its offsets expired, set restore_missing and name a checkpoint"
-            ),
+            Self::GroupNotFound { group, near } => {
+                write!(
+                    f,
+                    "group {group} does not exist as a consumer group, and altering it would create it; check the name"
+                )?;
+                if let Some(near) = near {
+                    write!(f, " (the configuration has {near:?} too)")?;
+                }
+                f.write_str(", or, if its offsets expired, set restore_missing and name a checkpoint")
+            }
             Self::NoCommittedOffsets { group } => write!(
                 f,
                 "group {group} has no committed offsets; check the name, \
@@ -529,9 +554,8 @@ impl fmt::Display for Refusal {
             ),
             Self::GroupActive { state, members: m } => write!(
                 f,
-                "the group is {state} with {} active {}, and Kafka moves no live group's offsets; stop {}",
-                m.len(),
-                if m.len() == 1 { "member" } else { "members" },
+                "the group is {state} with {}, and Kafka moves no live group's offsets; stop {}",
+                count(m.len(), "active member"),
                 if m.is_empty() {
                     "its consumers".to_owned()
                 } else {
@@ -581,8 +605,8 @@ impl fmt::Display for Refusal {
             } => write!(
                 f,
                 "{partition}: offset {requested} was deleted by retention, the log starts at {log_start}; \
-                 set allow_clamp to start there and lose {} offsets",
-                distance((*requested).max(0), *log_start)
+                 set allow_clamp to start there and lose {}",
+                count(distance((*requested).max(0), *log_start), "offset")
             ),
             Self::OffsetAboveHighWatermark {
                 partition,
@@ -599,8 +623,8 @@ impl fmt::Display for Refusal {
             } => write!(
                 f,
                 "{partition}: the target {target} is ahead of the current offset {current}, \
-                 so up to {} records would be skipped; set allow_forward if that is wanted",
-                target.abs_diff(*current)
+                 so up to {} would be skipped; set allow_forward if that is wanted",
+                count(target.abs_diff(*current), "record")
             ),
             Self::TopicUnknown { topic } => write!(
                 f,
@@ -680,8 +704,10 @@ impl fmt::Display for Refusal {
             ),
             Self::TooManyRecords { records, limit } => write!(
                 f,
-                "{records} records would be passed over, and one plan may pass over {limit}; fix the consumer, \
-                 or raise max_records_per_plan"
+                "{} would be passed over, and one plan may pass over {}; fix the consumer, \
+                 or raise max_records_per_plan",
+                count(*records, "record"),
+                grouped(*limit)
             ),
             Self::TooManySkips {
                 partition,
@@ -689,8 +715,11 @@ impl fmt::Display for Refusal {
                 limit,
             } => write!(
                 f,
-                "{partition} had {skips} skips in 24 hours, and {limit} are allowed; fix its producer or its consumer, \
-                 or raise max_skips_per_day"
+                "{partition} had {} in 24 hours, and {} {} allowed; fix its producer or its consumer, \
+                 or raise max_skips_per_day",
+                count(*skips, "skip"),
+                grouped(*limit),
+                verb(*limit, "is", "are")
             ),
             Self::QuarantineUnusable { topic, why } if topic.is_empty() => {
                 write!(f, "there is no quarantine topic: {why}")
@@ -744,10 +773,11 @@ impl fmt::Display for Refusal {
             ),
             Self::ApprovalExpired { approve_by } => write!(
                 f,
-                "nobody decided before {approve_by}; ask again if it is still wanted"
+                "nobody decided before {}; ask again if it is still wanted",
+                time(*approve_by)
             ),
             Self::ApplyTimeOver { apply_by } => {
-                write!(f, "approved, but not applied before {apply_by}; plan again")
+                write!(f, "approved, but not applied before {}; plan again", time(*apply_by))
             }
             Self::NotEmptyInTime { state, members: m } => write!(
                 f,

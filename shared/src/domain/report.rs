@@ -9,6 +9,7 @@ use super::plan::{LeftAlone, PlanRecord, PlanResult};
 use super::reasons;
 use super::recovery::{Outcome, Recovery};
 use super::refusal::Refusal;
+use super::text::grouped;
 
 /// Everything that is on record when an execution comes to its end.
 #[derive(Debug, Clone, Copy)]
@@ -25,60 +26,121 @@ pub struct OnRecord<'a> {
     pub error: Option<&'a str>,
 }
 
+/// How a recovery can end. Its code is a public contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::VariantArray, strum::IntoStaticStr)]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
+pub enum EndCode {
+    /// Every partition is at its target, and was seen there.
+    Verified,
+    /// It was applied, and the consumers have moved on since.
+    AppliedThenMoved,
+    /// The plan is stored, and that was all that was asked for.
+    DryRun,
+    /// Every selected partition is where it should be.
+    NothingToDo,
+    /// A person said no.
+    Rejected,
+    /// Another plan, which somebody asked for, took its place.
+    Superseded,
+    /// There is no plan, for reasons that are named.
+    Refused,
+    /// Planning failed.
+    NotPlanned,
+    /// The execution ended before anybody decided.
+    NotApproved,
+    /// Nobody decided in time.
+    ApprovalExpired,
+    /// Approved, and then stopped before anything was sent.
+    ApprovedNotApplied,
+    /// Some partitions moved.
+    PartiallyApplied,
+    /// It cannot be said what was applied.
+    OutcomeUnknown,
+}
+
+impl EndCode {
+    /// Every one.
+    pub const ALL: &[Self] = <Self as strum::VariantArray>::VARIANTS;
+
+    /// As it stands in records and answers.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        self.into()
+    }
+
+    /// A refusal and an unproven change are never a success.
+    #[must_use]
+    pub fn status(self) -> AuditStatus {
+        match self {
+            Self::Verified
+            | Self::AppliedThenMoved
+            | Self::DryRun
+            | Self::NothingToDo
+            | Self::Rejected
+            | Self::Superseded => AuditStatus::Succeeded,
+            Self::Refused
+            | Self::NotPlanned
+            | Self::NotApproved
+            | Self::ApprovalExpired
+            | Self::ApprovedNotApplied
+            | Self::PartiallyApplied
+            | Self::OutcomeUnknown => AuditStatus::Failed,
+        }
+    }
+}
+
 /// What is said of a recovery in the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conclusion {
-    /// A refusal and an unproven change are never a success.
-    pub status: AuditStatus,
-    /// The stable code.
-    pub code: String,
+    /// What it came to.
+    pub code: EndCode,
     /// One sentence for people.
     pub message: String,
     /// Every reason, where there are any.
     pub refusals: Vec<Refusal>,
 }
 
+impl Conclusion {
+    fn of(code: EndCode, message: String) -> Self {
+        Self {
+            code,
+            message,
+            refusals: Vec::new(),
+        }
+    }
+}
+
+fn because(error: &str) -> String {
+    format!("{}. No offset was changed", said(error))
+}
+
 /// Says what it came to.
 #[must_use]
 pub fn conclude(on_record: OnRecord<'_>) -> Conclusion {
-    let failed = |code: &str, message: String| Conclusion {
-        status: AuditStatus::Failed,
-        code: code.to_owned(),
-        message,
-        refusals: Vec::new(),
-    };
-    let succeeded = |code: &str, message: String| Conclusion {
-        status: AuditStatus::Succeeded,
-        code: code.to_owned(),
-        message,
-        refusals: Vec::new(),
-    };
-    let because = |error: &str| format!("{}. No offset was changed", said(error));
-
     match on_record.plan.map(|record| (record, &record.result)) {
         // Nobody was ever asked, so planning is as far as it came, whether or not the group was claimed by then.
         None if on_record.approval.is_none() && !on_record.may_have_sent => {
             let error = on_record
                 .error
                 .unwrap_or("the execution ended before a plan was stored");
-            return failed("NOT_PLANNED", because(error));
+            return Conclusion::of(EndCode::NotPlanned, because(error));
         }
         // There was one, or nobody would have been asked: what is stored of it cannot be read.
         None => {}
         Some((_, PlanResult::Refused(refusals))) => {
             return Conclusion {
                 refusals: refusals.clone(),
-                ..failed("REFUSED", refused(refusals))
+                ..Conclusion::of(EndCode::Refused, refused(refusals))
             };
         }
         Some((_, PlanResult::NothingToDo(left_alone))) => {
-            return succeeded("NOTHING_TO_DO", nothing_to_do(left_alone));
+            return Conclusion::of(EndCode::NothingToDo, nothing_to_do(left_alone));
         }
         Some((record, PlanResult::Ready(_)))
             if record.dry_run && on_record.recovery.is_none() && on_record.error.is_none() =>
         {
             let message = "the plan is stored; no offset was changed";
-            return succeeded("DRY_RUN", message.to_owned());
+            return Conclusion::of(EndCode::DryRun, message.to_owned());
         }
         Some((_, PlanResult::Ready(_))) => {}
     }
@@ -89,23 +151,25 @@ pub fn conclude(on_record: OnRecord<'_>) -> Conclusion {
             .recovery
             .map_or_else(Vec::new, |r| r.refusals.clone());
         let conclusion = match outcome {
-            Outcome::Verified => succeeded("VERIFIED", outcome.to_string()),
-            Outcome::AppliedThenMoved => succeeded("APPLIED_THEN_MOVED", outcome.to_string()),
-            Outcome::PartiallyApplied => failed(
-                "PARTIALLY_APPLIED",
+            Outcome::Verified => Conclusion::of(EndCode::Verified, outcome.to_string()),
+            Outcome::AppliedThenMoved => {
+                Conclusion::of(EndCode::AppliedThenMoved, outcome.to_string())
+            }
+            Outcome::PartiallyApplied => Conclusion::of(
+                EndCode::PartiallyApplied,
                 format!(
                     "{outcome}; look at each partition, keep the consumers stopped and plan again"
                 ),
             ),
-            Outcome::Unknown | Outcome::NotApplied => failed(
-                "OUTCOME_UNKNOWN",
+            Outcome::Unknown | Outcome::NotApplied => Conclusion::of(
+                EndCode::OutcomeUnknown,
                 format!(
                     "{outcome}; look at each partition, keep the consumers stopped and plan again"
                 ),
             ),
         };
         // What stopped it half-way. Where everything was moved, nothing did: a refusal is then that of a second try.
-        return match conclusion.status {
+        return match conclusion.code.status() {
             AuditStatus::Succeeded => conclusion,
             AuditStatus::Failed => Conclusion {
                 refusals,
@@ -119,12 +183,12 @@ pub fn conclude(on_record: OnRecord<'_>) -> Conclusion {
             .error
             .unwrap_or("the execution ended before it was verified");
         let error = said(error);
-        return failed(
-            "OUTCOME_UNKNOWN",
+        return Conclusion::of(
+            EndCode::OutcomeUnknown,
             format!("{error}. Offsets may have been changed; look at each partition"),
         );
     }
-    not_applied(on_record, &failed, &succeeded, &because)
+    not_applied(on_record)
 }
 
 /// Why each partition is where it is, in numbers.
@@ -135,7 +199,7 @@ fn nothing_to_do(left_alone: &[(TopicPartition, LeftAlone)]) -> String {
     }
     let reasons: Vec<_> = counts
         .iter()
-        .map(|(why, count)| format!("{count} {why}"))
+        .map(|(why, count)| format!("{} {why}", grouped(count)))
         .collect();
     format!(
         "there is nothing to move; partitions: {}; no offset was changed",
@@ -144,16 +208,11 @@ fn nothing_to_do(left_alone: &[(TopicPartition, LeftAlone)]) -> String {
 }
 
 /// The plan was ready and no offset was changed: why not.
-fn not_applied(
-    on_record: OnRecord<'_>,
-    failed: &dyn Fn(&str, String) -> Conclusion,
-    succeeded: &dyn Fn(&str, String) -> Conclusion,
-    because: &dyn Fn(&str) -> String,
-) -> Conclusion {
+fn not_applied(on_record: OnRecord<'_>) -> Conclusion {
     if let Some(by) = on_record.recovery.and_then(|r| r.superseded_by.as_ref()) {
         let message =
             format!("plan {by}, which somebody asked for, took its place; no offset was changed");
-        return succeeded("SUPERSEDED", message);
+        return Conclusion::of(EndCode::Superseded, message);
     }
     let refusals = on_record.recovery.map_or(&[][..], |r| &r.refusals[..]);
     match on_record
@@ -168,8 +227,8 @@ fn not_applied(
             } else {
                 format!(" ({})", said(why))
             };
-            succeeded(
-                "REJECTED",
+            Conclusion::of(
+                EndCode::Rejected,
                 format!("rejected by {by}{why}; no offset was changed"),
             )
         }
@@ -179,7 +238,7 @@ fn not_applied(
             };
             Conclusion {
                 refusals: vec![refusal.clone()],
-                ..failed("APPROVAL_EXPIRED", because(&refusal.to_string()))
+                ..Conclusion::of(EndCode::ApprovalExpired, because(&refusal.to_string()))
             }
         }
         Some((ApprovalStatus::Approved, _)) => {
@@ -190,7 +249,7 @@ fn not_applied(
             };
             Conclusion {
                 refusals: refusals.to_vec(),
-                ..failed("APPROVED_NOT_APPLIED", why)
+                ..Conclusion::of(EndCode::ApprovedNotApplied, why)
             }
         }
         Some((ApprovalStatus::Pending | ApprovalStatus::Superseded, _)) | None => {
@@ -201,7 +260,7 @@ fn not_applied(
             };
             Conclusion {
                 refusals: refusals.to_vec(),
-                ..failed("NOT_APPROVED", why)
+                ..Conclusion::of(EndCode::NotApproved, why)
             }
         }
     }
@@ -211,14 +270,13 @@ fn not_applied(
 /// repeated but what the refusal itself says.
 #[must_use]
 pub fn conclude_invalid(refusal: Refusal) -> Conclusion {
+    let told = reasons::told(std::slice::from_ref(&refusal));
     Conclusion {
-        status: AuditStatus::Failed,
-        code: "REFUSED".to_owned(),
-        message: format!(
-            "{}. This execution changed nothing",
-            reasons::told(std::slice::from_ref(&refusal))
-        ),
         refusals: vec![refusal],
+        ..Conclusion::of(
+            EndCode::Refused,
+            format!("{told}. This execution changed nothing"),
+        )
     }
 }
 
@@ -278,10 +336,10 @@ mod tests {
                 recovery.refusals = vec![Refusal::ApplySwitchedOff];
             };
             let conclusion = concluded(stopped, None);
-            (conclusion.code, conclusion.refusals)
+            (conclusion.code.code(), conclusion.refusals)
         };
         let switched_off = || vec![Refusal::ApplySwitchedOff];
-        let codes = |code: &str, refusals| (code.to_owned(), refusals);
+        let codes = |code: &'static str, refusals| (code, refusals);
         assert_eq!(
             ended(Outcome::PartiallyApplied),
             codes("PARTIALLY_APPLIED", switched_off())
@@ -301,9 +359,9 @@ mod tests {
     #[test]
     fn an_execution_that_failed_is_no_dry_run_that_went_well() {
         let dry = |record: &mut PlanRecord, _: &mut Recovery| record.dry_run = true;
-        assert_eq!(concluded(dry, None).code, "DRY_RUN");
+        assert_eq!(concluded(dry, None).code, EndCode::DryRun);
         let failed = concluded(dry, Some("the table failed"));
-        assert_eq!(failed.status, AuditStatus::Failed);
+        assert_eq!(failed.code.status(), AuditStatus::Failed);
         assert!(failed.message.contains("the table failed"), "{failed:?}");
     }
 
@@ -314,8 +372,8 @@ mod tests {
         };
         for error in [None, Some("OffsetGuard.Superseded")] {
             let conclusion = concluded(superseded, error);
-            assert_eq!(conclusion.status, AuditStatus::Succeeded);
-            assert_eq!(conclusion.code, "SUPERSEDED");
+            assert_eq!(conclusion.code.status(), AuditStatus::Succeeded);
+            assert_eq!(conclusion.code, EndCode::Superseded);
             assert!(conclusion.message.contains("01JOTHER"), "{conclusion:?}");
         }
     }
@@ -334,8 +392,8 @@ mod tests {
             })
         };
         for (approval, code) in [
-            (None, "NOT_PLANNED"),
-            (Some(&approved), "APPROVED_NOT_APPLIED"),
+            (None, EndCode::NotPlanned),
+            (Some(&approved), EndCode::ApprovedNotApplied),
         ] {
             let conclusion = unread(approval, false);
             assert_eq!(conclusion.code, code);
@@ -346,8 +404,8 @@ mod tests {
         }
         // Without the plan nobody can say that nothing was moved, once something may have been.
         let conclusion = unread(Some(&approved), true);
-        assert_eq!(conclusion.code, "OUTCOME_UNKNOWN");
-        assert_eq!(conclusion.status, AuditStatus::Failed);
+        assert_eq!(conclusion.code, EndCode::OutcomeUnknown);
+        assert_eq!(conclusion.code.status(), AuditStatus::Failed);
         assert!(!conclusion.message.contains("No offset was changed"));
     }
 
@@ -400,14 +458,14 @@ mod tests {
             ),
             (conclude_invalid(stale(0)), "REFUSED", 1),
         ] {
-            assert_eq!(conclusion.code, code);
+            assert_eq!(conclusion.code.code(), code);
             // Nothing is lost: the record has them all.
             assert_eq!(conclusion.refusals.len(), refusals, "{code}");
             let length = conclusion.message.chars().count();
             assert!(length < LONGEST_CAUSE / 2, "{code}: {length}");
         }
         let message = concluded(refused, None).message;
-        let counts = "10000 refusals in all: 100 BROKER_REJECTED, 9900 GROUP_BECAME_ACTIVE. No offset was changed";
+        let counts = "10,000 refusals in all: 100 BROKER_REJECTED, 9,900 GROUP_BECAME_ACTIVE. No offset was changed";
         assert!(message.ends_with(counts), "{message}");
     }
 

@@ -62,6 +62,11 @@ fn of_the_request() -> Vec<Refusal> {
         },
         Refusal::NotConfigured {
             asked: "group orders on cluster local".into(),
+            near: None,
+        },
+        Refusal::NotConfigured {
+            asked: "group orderservice on cluster local".into(),
+            near: Some("OrderService".into()),
         },
         Refusal::NoCheckpointBefore {
             before,
@@ -113,7 +118,14 @@ fn of_the_group() -> Vec<Refusal> {
             required: "cluster-a".into(),
             seen: "cluster-b".into(),
         },
-        Refusal::GroupNotFound { group: group() },
+        Refusal::GroupNotFound {
+            group: group(),
+            near: None,
+        },
+        Refusal::GroupNotFound {
+            group: group(),
+            near: Some("Shipment-Sync".into()),
+        },
         Refusal::NoCommittedOffsets { group: group() },
         Refusal::GroupActive {
             state: "Stable".into(),

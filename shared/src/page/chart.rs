@@ -5,9 +5,10 @@
 
 use jiff::Timestamp;
 
-use super::view::{grouped, signed, time};
+use super::view::signed;
 use crate::domain::checkpoint::PastCommit;
 use crate::domain::plan::{PartitionMove, Plan, Source};
+use crate::domain::text::{count, grouped, time};
 
 /// The picture's own units, which are CSS pixels on a phone of 390.
 const WIDTH: f64 = 358.0;
@@ -319,8 +320,8 @@ fn describe(
         [] => "No earlier checkpoint has a commit of this partition.".to_owned(),
         [(at, offset)] => format!("The checkpoint of {} had {offset}.", time(*at)),
         [(first_at, first), .., (last_at, last)] => format!(
-            "{} checkpoints, from {} with {first} to {} with {last}.",
-            grouped(commits.len()),
+            "{}, from {} with {first} to {} with {last}.",
+            count(commits.len(), "checkpoint"),
             time(*first_at),
             time(*last_at),
         ),

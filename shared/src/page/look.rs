@@ -9,7 +9,7 @@ use super::link::LinkId;
 use super::problem::{Problem, RETRY_SECONDS};
 use super::token::{BadToken, FormKey, Signed, VALID_FOR};
 use super::view::{self, Forms, Resend, Shown};
-use super::visible::visible;
+use super::visible::{visible, visible_name};
 use crate::domain::approval::{Decision, Standing};
 use crate::domain::identity::{Identity, Requester};
 use crate::domain::plan::Plan;
@@ -240,5 +240,6 @@ fn names(typed: &str, group: &str) -> bool {
     !typed.is_empty()
         && (typed == group
             || (!trimmed.is_empty() && trimmed == group.trim())
-            || trimmed == visible(group))
+            || trimmed == visible(group)
+            || trimmed == visible_name(group))
 }

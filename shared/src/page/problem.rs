@@ -24,7 +24,7 @@ pub(super) enum Problem {
     /// Nobody has signed in who may see it.
     NotSignedIn,
     /// The person who signed in is in none of the groups that may.
-    NotAMember { name: String, groups: Vec<String> },
+    NotAMember { name: String },
     /// A sign-in came to nothing; it was begun for this link, where that is known.
     SignIn(SignInFault, Option<LinkId>),
     /// An event that is none of an HTTP API.
@@ -88,10 +88,11 @@ impl Problem {
                 "Only people who sign in may see it and decide. Nothing was decided.",
                 sign_in,
             ),
-            Self::NotAMember { name, groups } => {
+            Self::NotAMember { name } => {
+                // Not which groups: whoever has an account at the issuer may come this far.
                 members_only = format!(
-                    "You are signed in as {name}, and may not see this plan: only members of {} may. Nothing was decided.",
-                    groups.join(" or ")
+                    "You are signed in as {name}, and are in none of the groups whose members may see this plan and decide. \
+                     Nothing was decided. Ask whoever sent you the link."
                 );
                 (403, "Not for you to decide", members_only.as_str(), again)
             }

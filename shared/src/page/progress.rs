@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 
 use super::case::{Case, Stage};
-use super::view::time;
 use crate::domain::approval::ApprovalStatus;
 use crate::domain::refusal::MemberSeen;
+use crate::domain::text::time;
 
 /// One step of the way.
 pub(super) struct Step {

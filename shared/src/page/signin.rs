@@ -15,6 +15,7 @@ use super::problem::Problem;
 use crate::domain::identity::Identity;
 use crate::error::chain;
 use crate::oidc::{Challenge, Client, OidcError, Provider};
+use crate::store::LinkHash;
 
 /// Where the issuer sends people back to, after `/approvals/` in the path. No link's id looks like this.
 const CALLBACK: &str = "signin/callback";
@@ -75,13 +76,21 @@ pub(super) async fn answer(
     Some(start(&link, begin == "again", sign_in, deps).await)
 }
 
-/// Sends a person to the issuer.
+/// Sends a person to the issuer. Only for a link that was given out: to strangers the issuer, and the client's secret with
+/// it, is not for use.
 async fn start(
     link: &LinkId,
     anew: bool,
     sign_in: &SignIn,
     deps: &PageDeps,
 ) -> Result<Response, Problem> {
+    if !deps
+        .store
+        .is_given_out(&LinkHash::of(link.expose()))
+        .await?
+    {
+        return Err(Problem::Unknown);
+    }
     let challenge = Challenge::random().map_err(|error| {
         tracing::error!(error = chain(&error), "no random bytes");
         Problem::SignIn(SignInFault::Unreachable, Some(link.clone()))
@@ -173,7 +182,6 @@ pub(super) fn person(
     if groups.is_disjoint(asked) {
         return Err(Problem::NotAMember {
             name: identity.name().to_owned(),
-            groups: asked.iter().cloned().collect(),
         });
     }
     Ok(identity)

@@ -3,9 +3,10 @@
 use jiff::Timestamp;
 
 use super::case::{Case, Stage};
-use super::view::{lines, span, time};
+use super::view::{lines, span};
 use crate::domain::approval::Approval;
 use crate::domain::recovery::Outcome;
+use crate::domain::text::time;
 
 /// How the box around it is coloured, by the style sheet's classes.
 pub(super) fn tone(stage: &Stage) -> &'static str {

@@ -1,7 +1,6 @@
 //! What the page shows, as HTML. No store, no clock: a case, an instant and a page number make the same text each time.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use askama::Template;
 use jiff::Timestamp;
@@ -10,6 +9,7 @@ use super::case::{Case, Stage};
 use super::chart::{Chart, chart};
 use super::progress::{Step, progress, to_stop};
 use super::stage::{details, headline, title, tone};
+use super::visible::visible_name;
 use crate::domain::approval::{Approval, Decision};
 use crate::domain::guard::quarantine::{Kept, SkippedRecord};
 use crate::domain::identity::Identity;
@@ -18,6 +18,7 @@ use crate::domain::plan::{PartitionMove, Plan, Source};
 use crate::domain::planner::seconds;
 use crate::domain::recovery::PartitionOutcome;
 use crate::domain::refusal::MemberSeen;
+use crate::domain::text::{count, grouped, time};
 
 /// The style sheet. The content security policy names its hash, so that no other style has effect.
 pub(super) const CSS: &str = include_str!("../../templates/page.css");
@@ -113,7 +114,7 @@ pub(super) fn plan(case: &Case, shown: Shown, now: Timestamp) -> Result<String, 
         warnings: warnings(plan),
         asked_by: plan.asked_by(approval.from_dry_run),
         why: lines(&plan.reason),
-        source: source(plan),
+        source: plan.source.to_string(),
         sets_aside: plan.disowns.map(|disowns| time(disowns.after)),
         decide_by: time(approval.approve_by),
         apply_by: approval.apply_by(plan).map_or_else(
@@ -453,8 +454,8 @@ fn ranges(partitions: &[i32]) -> String {
         ""
     };
     format!(
-        "{} partitions ({}{more})",
-        partitions.len(),
+        "{} ({}{more})",
+        count(partitions.len(), "partition"),
         shown.join(", ")
     )
 }
@@ -477,7 +478,7 @@ fn members(members: &[MemberSeen]) -> Vec<String> {
         .map(|m| format!("{} at {}, member {}", m.client_id, m.host, m.member_id))
         .collect();
     if members.len() > MEMBERS {
-        named.push(format!("and {} more", members.len() - MEMBERS));
+        named.push(format!("and {} more", grouped(members.len() - MEMBERS)));
     }
     named
 }
@@ -524,44 +525,8 @@ fn figures(plan: &Plan) -> [Figure; 3] {
     ]
 }
 
-/// Where the targets come from. Nobody reads nanoseconds.
-fn source(plan: &Plan) -> String {
-    match &plan.source {
-        Source::Checkpoint { id, ended_at } => format!("checkpoint {id} of {}", time(*ended_at)),
-        Source::Timestamp { at } => format!("the first records at or after {}", time(*at)),
-        Source::Offsets
-        | Source::Shift { .. }
-        | Source::Earliest
-        | Source::Undo { .. }
-        | Source::Skip => plan.source.to_string(),
-    }
-}
-
-fn count(n: impl fmt::Display, noun: &str) -> String {
-    let n = grouped(n);
-    let s = if n == "1" { "" } else { "s" };
-    format!("{n} {noun}{s}")
-}
-
-/// A count with its thousands apart. Offsets are not written so: they are copied into other tools.
-pub(super) fn grouped(n: impl fmt::Display) -> String {
-    let digits = n.to_string();
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
 pub(super) fn lines(text: &str) -> Vec<&str> {
     text.lines().collect()
-}
-
-pub(super) fn time(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 /// A length of time, rounded down, in the two units that matter.

@@ -1,7 +1,8 @@
 //! Text of strangers, shown so that a person sees what is there.
 //!
 //! Names of groups and topics, reasons and requesters come from outside. Escaped alone they could still hide: a
-//! right-to-left override turns a name around, a zero-width space makes two names look alike.
+//! right-to-left override turns a name around, a zero-width space makes two names look alike, and of two blanks a browser
+//! draws one.
 
 use std::fmt::{self, Write};
 
@@ -38,6 +39,27 @@ pub fn visible(text: &str) -> String {
     }
     shown
 }
+
+/// A name as the page shows it: its blanks can be counted.
+///
+/// A blank that is easily overlooked, at either end or beside another one, stands as `␣`. The page's style keeps the others.
+#[must_use]
+pub(super) fn visible_name(name: &str) -> String {
+    let blank = |c: Option<char>| c == Some(' ');
+    let mut before = None;
+    let mut shown = String::with_capacity(name.len());
+    let mut rest = name.chars().peekable();
+    while let Some(c) = rest.next() {
+        let after = rest.peek().copied();
+        let alone = before.is_some() && after.is_some() && !blank(before) && !blank(after);
+        shown.push(if c == ' ' && !alone { BLANK } else { c });
+        before = Some(c);
+    }
+    visible(&shown)
+}
+
+/// Stands for a blank that is easily overlooked.
+const BLANK: char = '␣';
 
 fn mark(mut dest: impl Write, c: char) -> fmt::Result {
     write!(dest, "⟨U+{:04X}⟩", u32::from(c))
@@ -84,6 +106,22 @@ mod tests {
             "a⟨U+200B⟩&#60;⟨U+0000⟩⟨U+000A⟩"
         );
         assert_eq!(escaped("\u{E0041}é 漢 ✓"), "⟨U+E0041⟩é 漢 ✓");
+    }
+
+    #[test]
+    fn blanks_that_are_overlooked_are_marked_and_all_others_stand_as_they_are() {
+        for (name, shown) in [
+            ("a b", "a b"),
+            ("a  b", "a␣␣b"),
+            (" lead", "␣lead"),
+            ("trail ", "trail␣"),
+            ("a   b c", "a␣␣␣b c"),
+            (" ", "␣"),
+            ("", ""),
+            ("pay\u{202E} x", "pay⟨U+202E⟩ x"),
+        ] {
+            assert_eq!(visible_name(name), shown);
+        }
     }
 
     #[test]

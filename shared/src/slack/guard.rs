@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::messages::{Message, escape, first};
 use crate::domain::guard::run::{Deed, GuardRun, SecondSource};
 use crate::domain::guard::verdict::{Finding, Status};
+use crate::domain::text::{count, grouped, time};
 
 /// How many pieces of evidence stand for a verdict; the rest is in the stored run.
 const TELLING: usize = 2;
@@ -29,8 +30,9 @@ pub fn guard_alert(run: &GuardRun) -> Value {
     let mut lines = vec![escape(&run.summary())];
     if let Some(state) = run.state {
         lines.push(format!(
-            "{state} with {} members in the last of {} looks",
-            run.members, run.looks
+            "{state} with {} in the last of {}",
+            count(run.members, "member"),
+            count(run.looks, "look")
         ));
     }
     // What needs a person first.
@@ -53,15 +55,15 @@ pub fn guard_alert(run: &GuardRun) -> Value {
         .section(&lines)
         .section(&first(&findings, |f| told(f)))
         .section(&ends)
-        .small(&format!("Run {} of {}", escape(&run.id), run.at))
+        .small(&format!("Run {} of {}", escape(&run.id), time(run.at)))
         .json()
 }
 
 /// One finding in one line.
 fn told(finding: &Finding) -> String {
-    let lag = finding
-        .lag
-        .map_or("lag unknown".to_owned(), |lag| format!("lag {lag}"));
+    let lag = finding.lag.map_or("lag unknown".to_owned(), |lag| {
+        format!("lag {}", grouped(lag))
+    });
     let seen: Vec<_> = finding
         .evidence
         .iter()
@@ -83,7 +85,7 @@ fn deed(run: &GuardRun) -> String {
     let records = match run.records.len() {
         0 => String::new(),
         1 => " It passes over one record.".to_owned(),
-        count => format!(" It passes over {count} records."),
+        several => format!(" It passes over {}.", count(several, "record")),
     };
     match &run.deed {
         Deed::Nothing => "Nothing is proposed.".to_owned(),

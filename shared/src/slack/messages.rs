@@ -1,7 +1,6 @@
 //! The texts that people get. What comes from outside stands in plain text, where it can neither call people nor look like
 //! more than it is.
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::domain::approval::Approval;
@@ -10,6 +9,8 @@ use crate::domain::guard::quarantine::Kept;
 use crate::domain::offset::CommittedOffset;
 use crate::domain::plan::{Plan, partitions};
 use crate::domain::recovery::{Outcome, PartitionOutcome};
+use crate::domain::report::EndCode;
+use crate::domain::text::{count, grouped, time};
 use crate::page::visible;
 
 /// How many moves, warnings or reasons a message names.
@@ -125,13 +126,9 @@ fn without_markup(text: &str) -> String {
 pub(super) fn first<T>(all: &[T], line: impl FnMut(&T) -> String) -> Vec<String> {
     let mut lines: Vec<_> = all.iter().take(SHOWN).map(line).collect();
     if all.len() > SHOWN {
-        lines.push(format!("… and {} more", all.len() - SHOWN));
+        lines.push(format!("… and {} more", grouped(all.len() - SHOWN)));
     }
     lines
-}
-
-fn time(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 fn offset(committed: &Option<CommittedOffset>) -> String {
@@ -149,11 +146,11 @@ pub fn approval(plan: &Plan, approval: &Approval, link: &str) -> Value {
         escape(&plan.cluster)
     );
     let summary = format!(
-        "{} to {}: at most {} records replayed, at most {} skipped",
+        "{} to {}: at most {} replayed, at most {} skipped",
         partitions(plan.moves.len()),
         escape(&plan.source.to_string()),
-        plan.replayed(),
-        plan.skipped()
+        count(plan.replayed(), "record"),
+        grouped(plan.skipped())
     );
     let decide = format!("Decide before {}: ", time(approval.approve_by));
     let mut asked = format!(
@@ -205,7 +202,8 @@ pub fn approval(plan: &Plan, approval: &Approval, link: &str) -> Value {
 /// What became of it. Where offsets may have been moved and it is not proven how, it is an alert.
 #[must_use]
 pub fn result(audit: &Audit) -> Value {
-    let unsettled = matches!(audit.code.as_str(), "PARTIALLY_APPLIED" | "OUTCOME_UNKNOWN");
+    let unsettled = [EndCode::PartiallyApplied, EndCode::OutcomeUnknown];
+    let unsettled = unsettled.iter().any(|end| end.code() == audit.code);
     let mark = match audit.status {
         AuditStatus::Succeeded => "✔",
         AuditStatus::Failed if unsettled => "🚨",

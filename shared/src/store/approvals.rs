@@ -116,6 +116,16 @@ impl Store {
             .map_err(|cause| cause.of("approval"))
     }
 
+    /// Whether a link was ever given out, and its record is still kept.
+    ///
+    /// # Errors
+    /// The table cannot be reached.
+    pub async fn is_given_out(&self, link: &LinkHash) -> Result<bool> {
+        let found = self.get(&keys::approval(link)).await;
+        let found = found.map_err(|cause| cause.of("is_given_out"))?;
+        Ok(found.is_some())
+    }
+
     async fn try_approval(&self, link: &LinkHash) -> Result<Option<Approval>, Cause> {
         match self.get(&keys::approval(link)).await? {
             None => Ok(None),

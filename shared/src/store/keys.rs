@@ -321,6 +321,51 @@ mod tests {
         }
     }
 
+    /// Amazon DynamoDB, "Naming rules and data types": 2,048 bytes for a partition key, 1,024 for a sort key.
+    #[test]
+    fn the_longest_name_of_a_group_fits_every_key() {
+        let cluster = ClusterId("c".repeat(64));
+        let at = Timestamp::from_second(1_800_000_000).unwrap();
+        let ulid = "0".repeat(26);
+        for name in [
+            "a".repeat(GroupId::LONGEST),
+            "#".repeat(GroupId::LONGEST / 3),
+            "注".repeat(GroupId::LONGEST / 3),
+        ] {
+            let group = group(&name);
+            assert_eq!(group.check(), Ok(()));
+            let id = CheckpointId(ulid.clone());
+            let keys = [
+                checkpoint(&cluster, &group, at, &id),
+                Key::new(
+                    checkpoint_chunks(&cluster, &group, &id),
+                    chunk(&"f".repeat(64), 0),
+                ),
+                checkpointed_group(&cluster, &group),
+                run(&cluster, &group, at),
+                claim(&cluster, &group),
+                audit(Some(&cluster), Some(&group), at, &"e".repeat(200)),
+                sample_place(&cluster, &group, 0),
+                guard_run(&cluster.0, &group, at, &ulid),
+                told(&cluster.0, &group),
+                incident(&Subject::Group {
+                    cluster: cluster.0.clone(),
+                    group: group.clone(),
+                }),
+            ];
+            for Key { pk, sk } in keys {
+                assert!(
+                    pk.len() <= 2_048 && sk.len() <= 1_024,
+                    "{} and {}: {pk}",
+                    pk.len(),
+                    sk.len()
+                );
+            }
+        }
+        let too_long = group(&"a".repeat(1_100));
+        assert!(checkpointed_group(&cluster, &too_long).sk.len() > 1_024);
+    }
+
     #[test]
     fn a_time_before_1970_is_the_first_key_of_all() {
         let old = Timestamp::from_second(-62_135_596_800).unwrap();

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::problem::Problem;
 use crate::config::{AlertRules, SenderKind};
+use crate::domain::near::instead;
 
 /// How many alerts one notification may have.
 const MOST_ALERTS: usize = 500;
@@ -56,9 +57,26 @@ pub(super) fn firing(
     }
 }
 
-/// Reads JSON, or says what is wrong with it.
+/// Reads JSON, or says where it is none and where it is not of the form that is looked for.
 pub(super) fn json<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
-    serde_json::from_str(text).map_err(|error| Problem::Body(error.to_string()))
+    // First as JSON alone, so that what comes behind it is no JSON either.
+    let value: Value = serde_json::from_str(text).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        Problem::Body(format!(
+            "the body is no JSON at line {line}, column {column}; write a JSON object"
+        ))
+    })?;
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        Problem::Body(match error.path().to_string().as_str() {
+            "." => "the body is not of the form that this sender writes, or a part of it is missing; leave the sender's \
+                    own format as it is"
+                .to_owned(),
+            path => format!(
+                "{path} is not of the form that this sender writes, or a part of it is missing; leave the sender's own \
+                 format as it is"
+            ),
+        })
+    })
 }
 
 fn notification(text: &str, version: &str) -> Result<Vec<Alert>, Problem> {
@@ -87,7 +105,7 @@ fn plain(rules: &AlertRules, text: &str) -> Result<Vec<Alert>, Problem> {
     let mut field = |name: &str| match fields.remove(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(Problem::Body(format!("{name}: write a text"))),
+        Some(_) => Err(Problem::Body(format!("{name}: write a text in quotes"))),
     };
     let labels: Vec<(String, Option<String>)> = vec![
         (rules.cluster_label.clone(), field(&rules.cluster_label)?),
@@ -104,9 +122,15 @@ fn plain(rules: &AlertRules, text: &str) -> Result<Vec<Alert>, Problem> {
         })?),
     };
     if let Some(unknown) = fields.keys().next() {
+        let known = [
+            &rules.cluster_label,
+            &rules.group_label,
+            "status",
+            "starts_at",
+        ];
+        let instead = instead(unknown, known.into_iter(), "the fields are");
         return Err(Problem::Body(format!(
-            "{unknown:?} is no field here; write {:?}, {:?}, \"status\" and \"starts_at\"",
-            rules.cluster_label, rules.group_label
+            "{unknown:?} is no field here; {instead}"
         )));
     }
     match status.as_deref() {

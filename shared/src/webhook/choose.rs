@@ -9,9 +9,6 @@ use super::problem::Problem;
 use crate::config::{AlertRules, Config, Sender};
 use crate::domain::offset::GroupId;
 
-/// Longer names are no group's, and nobody wants to read them in an answer.
-const LONGEST_NAME: usize = 500;
-
 /// The groups to be looked at, each with when the newest of its alerts began, and why the other alerts name none.
 #[derive(Debug, Default)]
 pub(super) struct Chosen {
@@ -51,6 +48,15 @@ pub(super) fn groups(
     chosen
 }
 
+/// A name as an answer repeats it: in quotes, and cut where it is long.
+pub(super) fn shown(name: &str) -> String {
+    const SHOWN: usize = 100;
+    match name.char_indices().nth(SHOWN) {
+        None => format!("{name:?}"),
+        Some((end, _)) => format!("{:?}", format!("{}…", &name[..end])),
+    }
+}
+
 /// The configured group of these names, if the sender may name it.
 pub(super) fn permitted(
     config: &Config,
@@ -59,9 +65,8 @@ pub(super) fn permitted(
     group: &str,
 ) -> Result<(String, GroupId), Problem> {
     let no_group = |problem: String| Problem::NoGroup { problem };
-    if group.is_empty() || group.len() > LONGEST_NAME {
-        return Err(no_group("write the group's exact name".to_owned()));
-    }
+    let named = GroupId(group.to_owned());
+    named.check().map_err(|error| no_group(error.to_string()))?;
     // What the sender's table says stands over what an alert calls its cluster.
     let cluster = sender.cluster.as_deref().or(cluster);
     let Some(cluster) = config.cluster(cluster) else {
@@ -72,10 +77,18 @@ pub(super) fn permitted(
                 .to_owned(),
         }));
     };
-    let named = GroupId(group.to_owned());
     if !config.matches(&cluster.name, &named) {
+        // Nobody hears of a group that the sender may not name.
+        let near = config.nearest_group(&cluster.name, &named, |group| {
+            sender.may_name(&cluster.name, group)
+        });
+        let instead = match near {
+            Some(near) => format!("did you mean {:?}?", near.0),
+            None => "write a configured one".to_owned(),
+        };
         return Err(no_group(format!(
-            "group {group:?} of cluster {} is not configured; write a configured one",
+            "group {} of cluster {} is not configured; {instead}",
+            shown(group),
             cluster.name
         )));
     }

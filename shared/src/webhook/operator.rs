@@ -1,6 +1,5 @@
 //! What operators ask for: a look or a plan of guard, or a rewind.
 
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use ulid::Ulid;
 
@@ -15,28 +14,12 @@ use crate::config::Sender;
 use crate::domain::incident::Subject;
 use crate::domain::refusal::Refusal;
 use crate::executions::{Started, Taken};
-use crate::wire::guard::{GuardAsk, GuardEvent};
-use crate::wire::{parse_request, request_hash};
+use crate::wire::guard::GuardEvent;
+use crate::wire::{parse_request, request_hash, request_in};
 
 /// The longest input that an execution is started with, in bytes: half of what a state may hold (AWS Step Functions,
 /// quotas: 256 KiB), since every state holds it beside what the steps have answered.
 const LONGEST_INPUT: usize = 128 << 10;
-
-/// What an operator writes to guard.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written {
-    cluster: Option<String>,
-    group: String,
-    ask: Option<Map<String, Value>>,
-}
-
-/// What an operator writes for a rewind: the state machine's own input.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Rewind {
-    request: Map<String, Value>,
-}
 
 /// Hands a request over to guard.
 pub(super) async fn ask_guard(
@@ -46,7 +29,7 @@ pub(super) async fn ask_guard(
 ) -> Result<Answer, Problem> {
     let key = key(request)?;
     let event = guard_event(&deps.config, operator, &request.text()?)?;
-    let asked = serde_json::to_value(&event).map_err(|error| Problem::Body(error.to_string()))?;
+    let asked = json!(event);
     let ask = Ask {
         sender: &operator.name,
         rules: None,
@@ -76,24 +59,18 @@ pub(super) fn guard_event(
     operator: &Sender,
     text: &str,
 ) -> Result<GuardEvent, Problem> {
-    let written: Written = read(text)?;
-    let cluster = written.cluster.as_deref();
-    let (cluster, group) = permitted(config, operator, cluster, &written.group)?;
-    let ask = written.ask.map(|ask| asked(operator, ask)).transpose()?;
+    let mut written: Value = read(text)?;
+    if let Some(ask) = written.get_mut("ask").and_then(Value::as_object_mut) {
+        set_requester(operator, ask);
+    }
+    let event = GuardEvent::read_request(&written).map_err(Problem::Request)?;
+    let named = event.group.as_deref().unwrap_or_default();
+    let (cluster, group) = permitted(config, operator, event.cluster.as_deref(), named)?;
     Ok(GuardEvent {
         cluster: Some(cluster),
         group: Some(group.0),
-        ask,
-        ..GuardEvent::default()
+        ..event
     })
-}
-
-fn asked(operator: &Sender, mut ask: Map<String, Value>) -> Result<GuardAsk, Problem> {
-    set_requester(operator, &mut ask);
-    let ask: GuardAsk = serde_json::from_value(Value::Object(ask))
-        .map_err(|error| Problem::Body(format!("ask: {error}")))?;
-    ask.parse().map_err(Problem::Request)?;
-    Ok(ask)
 }
 
 /// Who asks is who proved to be it. Whoever the body names besides is named as what it is: a claim.
@@ -193,7 +170,7 @@ pub(super) fn rewind_input(
     operator: &Sender,
     text: &str,
 ) -> Result<Value, Problem> {
-    let Rewind { mut request } = read(text)?;
+    let mut request = request_in(&read(text)?).map_err(Problem::Request)?;
     set_requester(operator, &mut request);
     let only_cluster = operator.cluster.as_deref();
     let only_cluster = only_cluster.or(config.cluster(None).map(|cluster| cluster.name.as_str()));

@@ -154,6 +154,56 @@ fn the_labels_choose_configured_groups_that_the_sender_may_name() {
 }
 
 #[test]
+fn a_group_that_is_not_configured_is_told_with_the_near_one_that_the_sender_may_name() {
+    let named = |sender: &str, group: &str| {
+        let body = json!({"cluster": "main", "group": group});
+        let config = config();
+        let event = guard_event(&config, self::sender(&config, sender), &body.to_string());
+        Answer::from(event.unwrap_err()).message
+    };
+    let says = "group \"Shipment-Sync\" of cluster main is not configured; did you mean \"shipment-sync\"?";
+    assert_eq!(named("oncall", "Shipment-Sync"), says);
+    let says = "group \"something\" of cluster main is not configured; write a configured one";
+    assert_eq!(named("oncall", "something"), says);
+    let long = named("oncall", &"注".repeat(300));
+    assert!(long.contains(&format!("{}…", "注".repeat(100))), "{long}");
+    let too_long = named("oncall", &"g".repeat(1_100));
+    assert!(
+        too_long.contains("a group's name of 1,100 bytes cannot be kept"),
+        "{too_long}"
+    );
+}
+
+#[test]
+fn what_is_no_json_or_of_another_form_is_told_by_its_place_and_not_in_the_parsers_words() {
+    let config = config();
+    let message = |name: &str, text: &str| read(&config, name, text).unwrap_err().message;
+    assert_eq!(
+        message("prometheus", "{\n  \"version\": \"4\",,\n}"),
+        "the body is no JSON at line 2, column 18; write a JSON object"
+    );
+    assert_eq!(
+        message("plain", "{} {}"),
+        "the body is no JSON at line 1, column 4; write a JSON object"
+    );
+    let labels = json!({"cluster": "main", "consumergroup": "shipment-sync"});
+    let good = alert("firing", labels.clone(), AT);
+    let bad = alert("firing", labels, "yesterday");
+    let says = message("prometheus", &notification("4", &[good, bad]));
+    assert!(
+        says.starts_with("alerts[1].startsAt is not of the form"),
+        "{says}"
+    );
+    for body in ["[]", "5", "{}"] {
+        let says = message("prometheus", body);
+        assert!(
+            says.starts_with("the body is not of the form"),
+            "{body}: {says}"
+        );
+    }
+}
+
+#[test]
 fn the_cluster_of_a_sender_stands_over_what_its_alerts_call_theirs() {
     let labels = json!({"cluster": "k8s-eu", "group": "shipment-sync"});
     let body = notification("4", &[alert("firing", labels, AT)]);
@@ -219,8 +269,8 @@ fn a_plain_body_is_one_alert_and_has_no_unknown_field() {
     let dated = json!({"group": "g", "status": "firing", "starts_at": AT});
     assert_eq!(plain(dated).unwrap()[0].since, Some(AT.parse().unwrap()));
     for (wrong, says) in [
-        (json!({"gruop": "g"}), "\"group\""),
-        (json!({"group": 5}), "group: write a text"),
+        (json!({"gruop": "g"}), "did you mean `group`?"),
+        (json!({"group": 5}), "group: write a text in quotes"),
         (json!({"group": "g", "status": "on"}), "\"resolved\""),
         (
             json!({"group": "g", "starts_at": "2026-11-30T10:00:00"}),

@@ -15,6 +15,7 @@ mod guard_situations;
 mod history;
 mod incident;
 mod processes;
+mod readme;
 mod records;
 mod refusals;
 mod scale;

@@ -9,11 +9,13 @@ use offset_guard_local::browser::Browser;
 use offset_guard_local::client::Commit;
 use offset_guard_local::keycloak::{self, Keycloak};
 use offset_guard_local::stack::Stack;
+use offset_guard_tests::readme::Proof;
 use offset_guard_tests::{CLASSIC_ON_4, Outcome, PATIENCE, World, shared_options};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::asked::{Answer, Asked, FORM, Result, form, link_id, link_of, request};
+use crate::readme::{DEFINITIONS, Shell};
 use crate::secrecy::logs;
 
 const APPROVE: &str = "button.primary";
@@ -26,6 +28,11 @@ cluster = "main"
 pattern = "careful-*"
 settle_seconds = 1
 four_eyes = true
+
+# The group of README.md's commands.
+[[groups]]
+cluster = "main"
+name = "shipment-sync"
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,6 +63,7 @@ async fn only_people_whom_the_provider_knows_decide() -> Outcome {
     only_tokens_for_this_api_ask_for_anything(&world, &keycloak).await?;
     only_people_in_the_named_group_ask(&world, &keycloak).await?;
     four_eyes_are_two_people(&world, &keycloak).await?;
+    what_readme_shows_to_api_clients(&world, &keycloak).await?;
     nobody_told_a_secret(&world, &keycloak).await?;
     keycloak.stop().await?;
     world.stack.stop().await?;
@@ -167,7 +175,7 @@ async fn whoever_is_in_no_group_that_may_decides_nothing(world: &World) -> Outco
     let page = browser.text("body").await?;
     assert!(page.contains("You are signed in as Otto Berg"), "{page}");
     assert!(
-        page.contains(&format!("only members of {} may", keycloak::APPROVERS)),
+        page.contains("in none of the groups") && !page.contains(keycloak::APPROVERS),
         "{page}"
     );
     assert!(
@@ -343,6 +351,22 @@ async fn only_people_in_the_named_group_ask(world: &World, keycloak: &Keycloak) 
     let aliases = seen["aliases"].as_array().ok_or("no aliases")?;
     assert!(aliases.contains(&json!("mara@example.com")), "{seen}");
     Ok(())
+}
+
+async fn what_readme_shows_to_api_clients(world: &World, keycloak: &Keycloak) -> Outcome {
+    let mut shell = Shell::of(world).await?;
+    shell.define(DEFINITIONS).await?;
+    let token = token(keycloak, keycloak::API_CLIENT, "mara").await?;
+    shell.set("ACCESS_TOKEN", &token);
+    let asked = "curl -X POST \"$(output ApiUrl)/v1/rewinds\"";
+    let taken: Value = serde_json::from_str(&shell.block(asked, &[]).await?)?;
+    assert_eq!(taken["code"], "ACCEPTED", "{taken}");
+    let me = "curl \"$(output ApiUrl)/v1/me\"";
+    let seen: Value = serde_json::from_str(&shell.block(me, &[]).await?)?;
+    assert_eq!(seen["may_ask"], true, "{seen}");
+    let rotate = "aws secretsmanager put-secret-value --secret-id \"$(output FormKeyArn)\"";
+    shell.block(rotate, &[]).await?;
+    shell.has_run_all(Proof::RunWithSignIn)
 }
 
 async fn four_eyes_are_two_people(world: &World, keycloak: &Keycloak) -> Outcome {

@@ -488,7 +488,7 @@ async fn every_kind_of_body(stage: &Stage) -> Outcome {
         ("plain", grafana.clone(), 400, "INVALID_BODY"),
         ("am", grafana, 400, "INVALID_BODY"),
         ("am", json!({}), 400, "INVALID_BODY"),
-        ("oncall", json!({"group": 5}), 400, "INVALID_BODY"),
+        ("oncall", json!({"group": 5}), 400, "INVALID_REQUEST"),
     ] {
         assert_code(&stage.post(sender, &body).await?, status, code);
     }

@@ -28,7 +28,10 @@ pub(crate) fn run(n: usize, at: Timestamp) -> GuardRun {
         second_source: SecondSource::Differs {
             how: "it says Empty".to_owned(),
         },
-        withheld: vec![Refusal::GroupNotFound { group: group().0 }],
+        withheld: vec![Refusal::GroupNotFound {
+            group: group().0,
+            near: None,
+        }],
         records: vec![],
         dry_run: false,
         deed: Deed::Proposed { plan: plan_id(n) },

@@ -17,6 +17,8 @@ mod guard_runs;
 #[cfg(test)]
 mod incidents;
 #[cfg(test)]
+mod names;
+#[cfg(test)]
 mod people;
 #[cfg(test)]
 mod plans;
@@ -26,6 +28,7 @@ mod quarantine;
 mod reconcile;
 #[cfg(test)]
 mod recoveries;
+#[cfg(test)]
 mod requesters;
 #[cfg(test)]
 mod samples;

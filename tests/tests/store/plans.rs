@@ -22,7 +22,10 @@ async fn every_kind_of_result_comes_back_as_it_was() {
             TopicPartition::new("shipments", 0),
             LeftAlone::AlreadyThere,
         )]),
-        PlanResult::Refused(vec![Refusal::GroupNotFound { group: group().0 }]),
+        PlanResult::Refused(vec![Refusal::GroupNotFound {
+            group: group().0,
+            near: None,
+        }]),
     ];
     for (n, result) in results.into_iter().enumerate() {
         let record = record(n, result);

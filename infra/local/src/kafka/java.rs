@@ -15,7 +15,7 @@ use crate::{
     Result,
     error::Doing,
     run::Run,
-    workdir::{blocking, install, read, resource, run_tool},
+    workdir::{blocking, install, maven, read, resource, run_tool},
 };
 
 /// Runs the classes of one Kafka.
@@ -144,11 +144,9 @@ async fn fetch(version: Version) -> Result<PathBuf> {
         made_from,
         &notice,
         async move |dir: PathBuf| {
-            let mut maven = Command::new("mvn");
+            let mut maven = maven(&pom);
             maven
-                .args(["--quiet", "--batch-mode", "dependency:copy-dependencies"])
-                .arg("--file")
-                .arg(pom)
+                .arg("dependency:copy-dependencies")
                 .args(["-P", profile, "-DincludeScope=runtime"])
                 .arg(format!("-Dkafka.version={version}"))
                 .arg(format!("-DoutputDirectory={}", dir.display()));

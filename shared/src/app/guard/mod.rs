@@ -27,6 +27,7 @@ use crate::domain::guard::verdict::{Finding, Status};
 use crate::domain::offset::{ClusterId, GroupId};
 use crate::domain::plan::PlanId;
 use crate::domain::reasons;
+use crate::domain::text::grouped;
 use crate::error::{Error, chain};
 use crate::executions::Executions;
 use crate::ports::{KeepRecords, ReadGroups, ReadRecords};
@@ -168,7 +169,10 @@ where
     K: KeepRecords,
     F: AsyncFn(&str) -> Result<Sources<R, D, K>, Error>,
 {
-    let asked = asked(event)?;
+    let asked = event.ask.as_ref().map(|written| Asked {
+        ask: written.ask(),
+        written,
+    });
     let asked = asked.as_ref();
     let clusters = clusters(config, event.cluster.as_deref())?;
     let connect = &connect;
@@ -189,29 +193,10 @@ where
     }
     Err(Error::GuardRunsFailed(format!(
         "{} of {} runs failed: {}",
-        failures.len(),
-        runs.len(),
+        grouped(failures.len()),
+        grouped(runs.len()),
         failures.join("; ")
     )))
-}
-
-/// The explicit request of an event.
-fn asked(event: &GuardEvent) -> Result<Option<Asked<'_>>, Error> {
-    let Some(written) = &event.ask else {
-        return Ok(None);
-    };
-    let invalid = |text: String| Error::InvalidEvent(text);
-    if event.group.is_none() {
-        let text = "ask: it is of one group; name it as group";
-        return Err(invalid(text.to_owned()));
-    }
-    match written.parse() {
-        Ok(ask) => Ok(Some(Asked { ask, written })),
-        Err(refusals) => {
-            let texts: Vec<_> = refusals.iter().map(ToString::to_string).collect();
-            Err(invalid(texts.join("; ")))
-        }
-    }
 }
 
 /// One group's run, and what went wrong with keeping or telling it.
@@ -283,6 +268,19 @@ where
     let (sources, cluster_id) = (&sources, &cluster_id);
     let ran = stream::iter(groups)
         .map(|group| async move {
+            if let Err(error) = group.check() {
+                // A pattern may match what anybody called a group: that fails nobody else's run.
+                tracing::warn!(
+                    cluster,
+                    error = chain(&error),
+                    "a group's name is too long to be looked after"
+                );
+                let ran = Ran::failed(cluster, Some(group), error.to_string());
+                return Ran {
+                    failure: None,
+                    ..ran
+                };
+            }
             let Some(resolved) = config.resolve(cluster, &group) else {
                 let why = "it is not in the configuration".to_owned();
                 return Ran::failed(cluster, Some(group), why);

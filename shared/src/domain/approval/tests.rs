@@ -266,7 +266,7 @@ fn every_check_alone() {
                 let claim = a.claim.as_mut().unwrap();
                 claim.expires_at = at("09:45:00");
             }),
-            vec![lost("nobody since 2026-11-30T09:45:00Z")],
+            vec![lost("nobody since 2026-11-30 09:45:00 UTC")],
         ),
         (
             "another execution holds the group",

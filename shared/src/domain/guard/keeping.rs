@@ -1,6 +1,7 @@
 //! Which topics may keep records, and which not.
 
 use super::record::{Header, Record};
+use crate::domain::text::count;
 
 /// What a topic is that may keep records.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +49,8 @@ pub fn unfit(
     let needed = batch_bytes(record.key.as_deref(), record.value.as_deref(), headers);
     (needed > topic.max_message_bytes).then(|| {
         format!(
-            "the copy takes {needed} bytes, and its max.message.bytes is {}",
+            "the copy takes {}, and its max.message.bytes is {}",
+            count(needed, "byte"),
             topic.max_message_bytes
         )
     })
@@ -143,7 +145,7 @@ mod tests {
         assert_eq!(why_not(Some(&topic), "quarantine", 930), None);
         assert_eq!(
             why_not(Some(&topic), "quarantine", 931).as_deref(),
-            Some("the copy takes 1001 bytes, and its max.message.bytes is 1000")
+            Some("the copy takes 1,001 bytes, and its max.message.bytes is 1000")
         );
     }
 

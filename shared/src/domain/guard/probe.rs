@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::policy::Validator;
 use super::record::{Outline, Record};
 use crate::domain::offset::Fault;
+use crate::domain::text::count;
 
 /// The first record at or after an offset that a consumer of one isolation level gets to see.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -200,14 +201,14 @@ impl Validator {
             Self::SchemaRegistry => match value {
                 [0, _, _, _, _, ..] => None,
                 [0, ..] => Some(format!(
-                    "the value has {} bytes, less than a magic byte and a schema id",
-                    value.len()
+                    "the value has {}, less than a magic byte and a schema id",
+                    count(value.len(), "byte")
                 )),
                 [] => Some("the value is empty and has no magic byte".to_owned()),
                 [_, ..] => Some("the value does not begin with the magic byte 0".to_owned()),
             },
             Self::MaxBytes(limit) => (value.len() as u64 > u64::from(limit))
-                .then(|| format!("the value has {} bytes", value.len())),
+                .then(|| format!("the value has {}", count(value.len(), "byte"))),
         }
     }
 }

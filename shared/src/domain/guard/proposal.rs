@@ -142,7 +142,8 @@ fn not_warranted(finding: &Finding) -> Refusal {
 }
 
 /// Whether a skip may be proposed for a verdict at all: by itself, or because a person asks for it.
-fn warrants_skip(verdict: Verdict, policy: &GuardPolicy, asked: bool) -> bool {
+#[must_use]
+pub fn warrants_skip(verdict: Verdict, policy: &GuardPolicy, asked: bool) -> bool {
     match verdict {
         Verdict::PoisonLikely => true,
         Verdict::PoisonSuspected => asked || policy.skip_on == SkipOn::Suspected,

@@ -7,6 +7,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::domain::text::{count, time};
+
 /// What a record's timestamp means (`message.timestamp.type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TimestampType {
@@ -103,19 +105,19 @@ impl Outline {
 impl fmt::Display for Outline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = |bytes: Option<usize>, none: &str| {
-            bytes.map_or_else(|| none.to_owned(), |n| format!("{n} bytes"))
+            bytes.map_or_else(|| none.to_owned(), |n| count(n, "byte"))
         };
         write!(
             f,
-            "record {}: key {}, value {}, {} headers, SHA-256 {}",
+            "record {}: key {}, value {}, {}, SHA-256 {}",
             self.offset,
             bytes(self.key_bytes, "none"),
             bytes(self.value_bytes, "none (tombstone)"),
-            self.headers,
+            count(self.headers, "header"),
             self.fingerprint.0.get(..12).unwrap_or(&self.fingerprint.0),
         )?;
         match self.timestamp() {
-            Some(at) => write!(f, ", {} {at}", self.timestamp_type),
+            Some(at) => write!(f, ", {} {}", self.timestamp_type, time(at)),
             None => Ok(()),
         }
     }

@@ -12,6 +12,7 @@ use crate::domain::group::GroupState;
 use crate::domain::offset::{ClusterId, GroupId};
 use crate::domain::plan::PlanId;
 use crate::domain::refusal::Refusal;
+use crate::domain::text::grouped;
 
 /// Who asks for a plan that the guard makes by itself.
 pub const GUARD: &str = "guard";
@@ -168,7 +169,7 @@ impl GuardRun {
         let counts: Vec<_> = self
             .verdicts
             .iter()
-            .map(|(verdict, count)| format!("{count} {verdict}"))
+            .map(|(verdict, count)| format!("{} {verdict}", grouped(count)))
             .collect();
         format!("{}: {}", self.status, counts.join(", "))
     }

@@ -9,6 +9,7 @@ use super::policy::Validator;
 use super::record::Outline;
 use crate::domain::group::GroupState;
 use crate::domain::offset::{Fault, TopicPartition, Watermarks};
+use crate::domain::text::{self, count, grouped, time, verb};
 
 /// Why a partition is where it is. The number is the rule's: the first that matches decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -489,28 +490,42 @@ impl fmt::Display for Evidence {
                 } else {
                     String::new()
                 },
-                log.lag(*committed)
+                grouped(log.lag(*committed))
             ),
-            Self::NoPosition { offsets } => write!(f, "no commit; the log holds {offsets} offsets"),
+            Self::NoPosition { offsets } => {
+                write!(f, "no commit; the log holds {}", count(*offsets, "offset"))
+            }
             Self::Still {
                 since,
                 seconds,
                 runs,
             } => write!(
                 f,
-                "the commit has stood for {seconds} s in {runs} runs, since {since} as far as was seen"
+                "the commit has stood for {} s in {}, since {} as far as was seen",
+                grouped(*seconds),
+                count(*runs, "run"),
+                time(*since)
             ),
             Self::StoodBefore { seconds } => write!(
                 f,
-                "it stood for {seconds} s before and moved on by itself, so it is given longer"
+                "it stood for {} s before and moved on by itself, so it is given longer",
+                grouped(*seconds)
             ),
             Self::FirstSample => f.write_str("there is no earlier sample to compare with"),
-            Self::Advanced { by } => write!(f, "the commit moved on by {by}"),
+            Self::Advanced { by } => write!(f, "the commit moved on by {}", grouped(*by)),
             Self::LagGrew { from, to, runs } => {
-                write!(f, "the lag grew from {from} to {to} over {runs} runs")
+                write!(
+                    f,
+                    "the lag grew from {} to {} over {}",
+                    grouped(*from),
+                    grouped(*to),
+                    count(*runs, "run")
+                )
             }
             Self::WentBack { from, to } => write!(f, "the commit went back from {from} to {to}"),
-            Self::MovedByRecovery { at } => write!(f, "Offset Guard moved the group at {at}"),
+            Self::MovedByRecovery { at } => {
+                write!(f, "Offset Guard moved the group at {}", time(*at))
+            }
             Self::Configured => f.write_str("the configuration says so"),
             Self::JumpedWithoutMembers {
                 partition,
@@ -526,7 +541,8 @@ impl fmt::Display for Evidence {
                 hanging,
             } => write!(
                 f,
-                "a transaction is open at {last_stable}, seen there for {seconds} s{}",
+                "a transaction is open at {last_stable}, seen there for {} s{}",
+                grouped(*seconds),
                 if *hanging {
                     ": longer than a transaction may last, so it hangs"
                 } else {
@@ -542,7 +558,12 @@ impl fmt::Display for Evidence {
             Self::NothingVisible { until } => write!(f, "no record is visible before {until}"),
             Self::FirstVisible { record, absent } => {
                 if *absent > 0 {
-                    write!(f, "{absent} offsets hold no visible record, then ")?;
+                    write!(
+                        f,
+                        "{} {} no visible record, then ",
+                        count(*absent, "offset"),
+                        verb(*absent, "holds", "hold")
+                    )?;
                 }
                 write!(f, "{record}")
             }
@@ -568,30 +589,43 @@ impl fmt::Display for Evidence {
                 passing,
             } => write!(
                 f,
-                "record {offset} fails {validator}, which the {passing} records before it pass: {problem}"
+                "record {offset} fails {validator}, which the {} before it {}: {problem}",
+                count(*passing, "record"),
+                verb(*passing, "passes", "pass")
             ),
             Self::ValidatorsPass { records } => {
-                write!(f, "the validators pass the {records} records that were read")
+                write!(f, "the validators pass the {} read", count(*records, "record"))
             }
             Self::NotProbed { why } => f.write_str(why),
             Self::Owners { member_ids, count } => write!(
                 f,
-                "{count} members had it at this offset: {}{}",
+                "{} had it at this offset: {}{}",
+                text::count(*count, "member"),
                 member_ids.join(", "),
                 if *count > member_ids.len() { ", …" } else { "" }
             ),
             Self::Arrivals { count } => {
-                write!(f, "{count} members came in the place of others lately")
+                write!(
+                    f,
+                    "{} came in the place of others lately",
+                    text::count(*count, "member")
+                )
             }
             Self::OthersMoved { example, count } => {
-                write!(f, "{count} other partitions moved on, such as {example}")
+                write!(
+                    f,
+                    "{} moved on, such as {example}",
+                    text::count(*count, "other partition")
+                )
             }
             Self::NothingMoved => f.write_str("no partition of the group moved meanwhile"),
             Self::AlsoStalled { partitions, count } => {
                 let shown: Vec<_> = partitions.iter().map(ToString::to_string).collect();
                 write!(
                     f,
-                    "{count} others stand as well: {}{}",
+                    "{} {} as well: {}{}",
+                    text::count(*count, "other"),
+                    verb(*count, "stands", "stand"),
                     shown.join(", "),
                     if *count > shown.len() { ", …" } else { "" }
                 )
@@ -601,7 +635,9 @@ impl fmt::Display for Evidence {
                 member_id,
                 host,
             } => write!(f, "owned by {client_id} ({host}, member id {member_id})"),
-            Self::NoOwner { looks } => write!(f, "no member had it in {looks} looks"),
+            Self::NoOwner { looks } => {
+                write!(f, "no member had it in {}", count(*looks, "look"))
+            }
             Self::Looks {
                 looks,
                 empty,
@@ -610,7 +646,9 @@ impl fmt::Display for Evidence {
                 members,
             } => write!(
                 f,
-                "{looks} looks: {empty} without members, {rebalancing} rebalancing; last {state} with {members} members"
+                "{}: {empty} without members, {rebalancing} rebalancing; last {state} with {}",
+                count(*looks, "look"),
+                count(*members, "member")
             ),
             Self::TwoSamples => f.write_str("two-sample evidence, as the policy allows"),
         }

@@ -223,7 +223,10 @@ fn the_cluster_and_the_group() {
         (
             "the group does not exist: a typing error would create it",
             incident(lost_group),
-            Refused(vec![Refusal::GroupNotFound { group: group() }]),
+            Refused(vec![Refusal::GroupNotFound {
+                group: group(),
+                near: None,
+            }]),
         ),
         (
             "the group exists without a commit",
@@ -1206,7 +1209,10 @@ fn named_offsets() {
                 make_dead(&mut s.seen);
                 commit_nothing(&mut s.seen);
             }),
-            Refused(vec![Refusal::GroupNotFound { group: group() }]),
+            Refused(vec![Refusal::GroupNotFound {
+                group: group(),
+                near: None,
+            }]),
         ),
         (
             "offsets that other tools mean something else by",
@@ -1550,7 +1556,10 @@ fn undo() {
     apply(&plan, &mut again.seen);
     assert_eq!(
         again.refused(),
-        vec![Refusal::GroupNotFound { group: group() }]
+        vec![Refusal::GroupNotFound {
+            group: group(),
+            near: None
+        }]
     );
     again.allow.restore_missing = true;
     let plan = again.ready();

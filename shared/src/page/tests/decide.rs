@@ -367,3 +367,45 @@ fn a_decision_that_met_nobody_or_did_not_arrive_says_so() {
     assert!(stuck.body.contains("Send the decision again"));
     assert!(stuck.headers().contains_key("retry-after"));
 }
+
+#[test]
+fn an_id_with_blanks_that_are_overlooked_is_typed_exactly_or_copied_as_it_is_shown() {
+    let named = |group: &str| {
+        let mut plan = plan();
+        plan.group = GroupId(group.to_owned());
+        case(plan)
+    };
+    let (link, key) = (link(), key());
+    for (group, shown) in [
+        ("a  b", "a␣␣b"),
+        (" lead", "␣lead"),
+        ("trail ", "trail␣"),
+        ("a b", "a b"),
+    ] {
+        let case = named(group);
+        let page = look(&link, &key, now()).show(&case).unwrap().body;
+        let name = format!("<bdi class=\"name\">{shown}</bdi>");
+        assert_eq!(
+            page.matches(&name).count(),
+            3,
+            "heading, label and details: {page}"
+        );
+        assert!(
+            page.contains("white-space: pre-wrap"),
+            "two blanks are drawn as two"
+        );
+        for typed in [group, shown] {
+            let form = form(&case, Decision::Approve, typed);
+            assert_eq!(
+                judge(&case, &form, now()),
+                Ok(Step::Decide(Decision::Approve)),
+                "{typed:?}"
+            );
+        }
+    }
+    for typed in ["a b", "ab", "a   b"] {
+        let case = named("a  b");
+        let form = form(&case, Decision::Approve, typed);
+        assert_eq!(judge(&case, &form, now()), Ok(Step::WrongName), "{typed:?}");
+    }
+}

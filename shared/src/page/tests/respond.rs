@@ -13,20 +13,25 @@ pub(super) async fn cut_off() -> PageDeps {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
+    with_table_at(&endpoint)
+}
+
+/// A page whose table and state machine are asked at this address.
+pub(super) fn with_table_at(endpoint: &str) -> PageDeps {
     let credentials = Credentials::new("id", "secret", None, None, "test");
     let table = aws_sdk_dynamodb::Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::new("eu-west-1"))
         .credentials_provider(credentials.clone())
         .retry_config(RetryConfig::disabled())
-        .endpoint_url(&endpoint)
+        .endpoint_url(endpoint)
         .build();
     let machine = aws_sdk_sfn::Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::new("eu-west-1"))
         .credentials_provider(credentials)
         .retry_config(RetryConfig::disabled())
-        .endpoint_url(&endpoint)
+        .endpoint_url(endpoint)
         .build();
     PageDeps {
         store: Store::new(

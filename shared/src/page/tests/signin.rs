@@ -1,13 +1,18 @@
-//! Sign-in against an issuer on loopback, and a table that cannot be reached: 503 is what comes after the gate.
+//! Sign-in against an issuer on loopback, and a table that knows of one link that it was given out, and of nothing else
+//! anything that can be read: 503 is what comes after the gate.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use aws_lambda_events::http::header::COOKIE;
+use data_encoding::HEXLOWER;
 use jsonwebtoken::Algorithm;
-use serde_json::json;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
-use super::respond::cut_off;
+use super::respond::{cut_off, with_table_at};
 use super::*;
 use crate::oidc::tests::{Key, Shared, issuer};
 use crate::oidc::{Client, Provider};
@@ -29,7 +34,7 @@ impl Scene {
         let key = Key::new("one", Algorithm::ES256);
         let script = issuer(&key).await;
         let provider = Provider::new(&script.lock().unwrap().issuer).unwrap();
-        let mut deps = cut_off().await;
+        let mut deps = with_table_at(&table().await);
         deps.sign_in = Some(SignIn {
             provider: Arc::new(provider),
             client: Client {
@@ -97,6 +102,47 @@ impl Scene {
         let cleared = response.cookies.iter().find(|set| set.starts_with(SIGN_IN));
         assert!(cleared.unwrap().contains("=; Max-Age=0;"), "{cleared:?}");
         self::cookie(&response, SESSION)
+    }
+}
+
+/// Where a table is asked: of the link's approval it holds the key alone, and of other links nothing.
+async fn table() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(answer(stream));
+        }
+    });
+    address
+}
+
+async fn answer(mut stream: TcpStream) {
+    let hash = HEXLOWER.encode(&Sha256::digest(link().expose()));
+    let known = format!("APPROVAL#{hash}");
+    let mut text = String::new();
+    let mut piece = [0; 4_096];
+    while let Ok(length @ 1..) = stream.read(&mut piece).await {
+        text.push_str(&String::from_utf8_lossy(&piece[..length]));
+        let Some((_, body)) = text.split_once("\r\n\r\n") else {
+            continue;
+        };
+        // A request's end is that of its body, which is JSON.
+        let Ok(body) = serde_json::from_str::<Value>(body) else {
+            continue;
+        };
+        let asked = &body["Key"];
+        let found = match asked["pk"]["S"].as_str() {
+            Some(pk) if pk == known => json!({ "Item": asked }),
+            _ => json!({}),
+        };
+        let found = found.to_string();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/x-amz-json-1.0\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            found.len()
+        );
+        let _ = stream.write_all(format!("{head}{found}").as_bytes()).await;
+        return;
     }
 }
 
@@ -189,14 +235,15 @@ async fn a_member_gets_through_and_for_half_an_hour() {
 }
 
 #[tokio::test]
-async fn whoever_is_in_no_group_that_may_is_told_which_and_nothing_else() {
+async fn whoever_is_in_no_group_that_may_is_told_so_and_not_which_those_are() {
     let scene = Scene::new().await;
     for groups in [&[][..], &["others"], &["Approvers"]] {
         let session = scene.session(groups).await;
         let response = scene.get("", &[&session]).await;
         assert_eq!(response.status, 403);
-        let says = "You are signed in as Mara Ito, and may not see this plan: only members of approvers or leads may.";
+        let says = "You are signed in as Mara Ito, and are in none of the groups whose members may see this plan and decide.";
         assert!(response.body.contains(says), "{}", response.body);
+        assert!(!response.body.contains("approvers") && !response.body.contains("leads"));
         assert!(response.body.contains("href=\"?signin=again\""));
     }
 }
@@ -265,6 +312,35 @@ async fn what_comes_back_is_the_answer_to_what_was_begun_here() {
     let base = scene.script.lock().unwrap().issuer.clone();
     let query = format!("{good}&iss={base}");
     assert_eq!(scene.back(&query, &[begun]).await.status, 303);
+}
+
+#[tokio::test]
+async fn for_a_link_that_was_never_given_out_nothing_is_begun() {
+    let scene = Scene::new().await;
+    let strange = LinkId::parse("ISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0-P0A").unwrap();
+    for query in ["signin=yes", "signin=again"] {
+        let response = scene.ask(request(Method::GET, strange.expose()), query, &[]);
+        let response = response.await;
+        assert_eq!(
+            (response.status, response.cookies.len()),
+            (404, 0),
+            "{query}"
+        );
+        assert!(
+            response.body.contains("There is no such approval"),
+            "{query}"
+        );
+    }
+    assert_eq!(
+        scene.script.lock().unwrap().asked.len(),
+        0,
+        "the issuer was not asked for anything"
+    );
+    // A table that cannot be reached begins nothing either.
+    let mut scene = scene;
+    scene.deps.store = cut_off().await.store;
+    let response = scene.get("signin=yes", &[]).await;
+    assert_eq!((response.status, response.cookies.len()), (503, 0));
 }
 
 #[tokio::test]

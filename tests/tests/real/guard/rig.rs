@@ -292,7 +292,7 @@ impl Rig {
         K: KeepRecords,
         F: AsyncFn(&str) -> std::result::Result<Sources<R, D, K>, AppError>,
     {
-        let event: GuardEvent = serde_json::from_value(event.clone())?;
+        let event = GuardEvent::read(event).map_err(|faults| format!("{faults:?}"))?;
         let executions = Executions::new(aws_sdk_sfn::Client::new(&self.sdk));
         let ends = Ends {
             executions: &executions,

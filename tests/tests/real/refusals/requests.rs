@@ -22,12 +22,12 @@ async fn requests_that_cannot_be_understood(world: &World) -> Outcome {
         ),
         (
             json!({"to_earliest": true, "shift_by": -1}),
-            "2 targets are given; give exactly one of",
+            "2 targets are given (shift_by, to_earliest); give exactly one of",
         ),
-        (json!({}), "0 targets are given; give exactly one of"),
+        (json!({}), "no target is given; give exactly one of"),
         (
             json!({"rewind_befor": "2026-11-30T10:00:00Z"}),
-            "unknown field `rewind_befor`, expected one of",
+            "rewind_befor: there is no such field; did you mean \"rewind_before\"?",
         ),
     ];
     for (request, advice) in cases {
