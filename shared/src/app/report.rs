@@ -171,10 +171,13 @@ async fn conclusion(
             .map(|m| AuditPartition {
                 partition: m.partition.clone(),
                 from: m.from.clone(),
-                to: m.to.clone(),
+                to: match &pre_image {
+                    Some(image) => image.sent(m).into_owned(),
+                    None => m.to.clone(),
+                },
                 before: pre_image
                     .as_ref()
-                    .and_then(|image| image.0.get(&m.partition).cloned().flatten()),
+                    .and_then(|image| image.before.get(&m.partition).cloned().flatten()),
                 outcome: outcomes.get(&m.partition).cloned(),
             })
             .collect(),

@@ -17,6 +17,8 @@ mod plans;
 #[cfg(test)]
 mod quarantine;
 #[cfg(test)]
+mod readings;
+#[cfg(test)]
 mod recoveries;
 mod requesters;
 #[cfg(test)]
