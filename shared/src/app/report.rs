@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{alert, plan_id};
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
-use crate::domain::audit::{Audit, AuditPartition, AuditStatus};
+use crate::domain::audit::{Audit, AuditPartition, AuditStatus, recorded};
 use crate::domain::identity::Requester;
 use crate::domain::plan::{PlanId, PlanRecord, PlanResult};
 use crate::domain::report::{Conclusion, OnRecord, conclude};
@@ -170,14 +170,15 @@ async fn conclusion(
             .iter()
             .map(|m| AuditPartition {
                 partition: m.partition.clone(),
-                from: m.from.clone(),
+                from: m.from.as_ref().map(recorded),
                 to: match &pre_image {
-                    Some(image) => image.sent(m).into_owned(),
-                    None => m.to.clone(),
+                    Some(image) => image.sent(m).as_ref().as_ref().map(recorded),
+                    None => m.to.as_ref().map(recorded),
                 },
                 before: pre_image
                     .as_ref()
-                    .and_then(|image| image.before.get(&m.partition).cloned().flatten()),
+                    .and_then(|image| image.before.get(&m.partition)?.as_ref())
+                    .map(recorded),
                 outcome: outcomes.get(&m.partition).cloned(),
             })
             .collect(),
