@@ -829,6 +829,7 @@ fn record_of(message: &BorrowedMessage<'_>) -> Record {
         headers: headers
             .map(|header| (header.key.to_owned(), header.value.map(<[u8]>::to_vec)))
             .collect(),
+        timestamp: None,
     }
 }
 

@@ -9,6 +9,8 @@ mod audits;
 #[cfg(test)]
 mod checkpoints;
 #[cfg(test)]
+mod executions;
+#[cfg(test)]
 mod guard_runs;
 #[cfg(test)]
 mod incidents;
@@ -18,6 +20,8 @@ mod plans;
 mod quarantine;
 #[cfg(test)]
 mod readings;
+#[cfg(test)]
+mod reconcile;
 #[cfg(test)]
 mod recoveries;
 mod requesters;
