@@ -438,8 +438,9 @@ async fn what_was_read_while_a_recovery_moved_the_group_is_no_checkpoint() {
         c.began_at = at(began);
         store.put_checkpoint(&c, None).await.unwrap()
     };
-    let open = store.open_recovery(&recovery(1), &claim(1, at(9_000)), at(0));
-    assert_eq!(open.await.unwrap(), Opened::Yes);
+    let (recovery, claim) = (recovery(1), claim(1, at(9_000)));
+    let open = store.open_recovery(&recovery, &claim, at(0)).await;
+    assert_eq!(open.unwrap(), Opened::Yes);
     // A recovery that waits moves nothing, however long.
     assert_eq!(read(1, 0, 10).await, Put::Stored);
     assert!(store.begin_apply(&plan_id(1), at(130)).await.unwrap());
@@ -454,8 +455,10 @@ async fn what_was_read_while_a_recovery_moved_the_group_is_no_checkpoint() {
         "it is over, reported or not"
     );
     // Once it is reported on, the group remembers when.
-    let group_moved = store.note_moved(&cluster(), &group(), at(50));
-    group_moved.await.unwrap();
+    store
+        .note_moved(&cluster(), &group(), at(50))
+        .await
+        .unwrap();
     assert_eq!(read(7, 50, 60).await, Put::Moved);
     assert_eq!(read(8, 51, 60).await, Put::Stored);
     let stored = ids(&store).await;

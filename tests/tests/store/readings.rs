@@ -45,11 +45,10 @@ impl ReadGroups for Brokers<'_> {
         let began_at = Timestamp::now();
         let offset = match self.readings.fetch_add(1, Ordering::SeqCst) {
             0 => {
-                let until = began_at + SignedDuration::from_secs(60);
-                assert!(self.store.begin_apply(&plan_id(1), until).await.unwrap());
-                let ended = Timestamp::now();
-                let end = self.store.end_apply(&plan_id(1), until, ended);
-                end.await.unwrap();
+                let (plan, until) = (plan_id(1), began_at + SignedDuration::from_secs(60));
+                assert!(self.store.begin_apply(&plan, until).await.unwrap());
+                let ended = self.store.end_apply(&plan, until, Timestamp::now());
+                ended.await.unwrap();
                 43
             }
             _ => 31,
@@ -105,8 +104,8 @@ impl ReadGroups for Brokers<'_> {
 async fn a_group_that_was_moved_while_it_was_read_is_read_again() {
     let table = Table::new().await;
     let store = table.store();
-    let claim = claim(1, Timestamp::now() + hours(1));
-    let open = store.open_recovery(&recovery(1), &claim, Timestamp::now());
+    let (recovery, claim) = (recovery(1), claim(1, Timestamp::now() + hours(1)));
+    let open = store.open_recovery(&recovery, &claim, Timestamp::now());
     assert_eq!(open.await.unwrap(), Opened::Yes);
     let config = Config::parse(&format!(
         "[clusters.local]\nbootstrap_servers = [\"127.0.0.1:1\"]\nauth = \"plaintext\"\n\
@@ -123,19 +122,19 @@ async fn a_group_that_was_moved_while_it_was_read_is_read_again() {
         cluster: None,
         group: None,
     };
-    let run = checkpoint::run(&config.unwrap(), &store, &event, async |_| {
-        Ok(brokers.clone())
-    });
+    let config = config.unwrap();
+    let run = checkpoint::run(&config, &store, &event, async |_| Ok(brokers.clone()));
     run.await.unwrap();
     assert_eq!(readings.into_inner(), 2);
     let now = Timestamp::now();
-    let headers = store.headers(&cluster(), &group(), now).await.unwrap();
+    let (cluster, group) = (cluster(), group());
+    let headers = store.headers(&cluster, &group, now).await.unwrap();
     assert_eq!(
         headers.len(),
         1,
         "what was read across the move is not kept"
     );
-    let kept = store.checkpoint(&cluster(), &group(), &headers[0]).await;
+    let kept = store.checkpoint(&cluster, &group, &headers[0]).await;
     let kept = kept.unwrap();
     let at = TopicPartition::new("shipments", 0);
     assert_eq!(kept.partitions[&at].committed, Some(commit(31)));
