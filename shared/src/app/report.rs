@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::reconcile::{self, Examined};
 use super::{alert, plan_id};
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
-use crate::domain::audit::{Audit, AuditPartition, AuditStatus};
+use crate::domain::audit::{Audit, AuditPartition, AuditStatus, recorded};
 use crate::domain::identity::Requester;
 use crate::domain::offset::TopicPartition;
 use crate::domain::plan::{PlanId, PlanRecord, PlanResult};
@@ -313,11 +313,15 @@ fn audit(execution: &str, plan_id: Option<&PlanId>, seen: Seen, conclusion: Conc
     let moves = plan.map_or(&[][..], |plan| &plan.moves[..]);
     let partitions = moves.iter().map(|m| AuditPartition {
         partition: m.partition.clone(),
-        from: m.from.clone(),
-        to: m.to.clone(),
+        from: m.from.as_ref().map(recorded),
+        to: match &pre_image {
+            Some(image) => image.sent(m).as_ref().as_ref().map(recorded),
+            None => m.to.as_ref().map(recorded),
+        },
         before: pre_image
             .as_ref()
-            .and_then(|image| image.0.get(&m.partition).cloned().flatten()),
+            .and_then(|image| image.before.get(&m.partition)?.as_ref())
+            .map(recorded),
         outcome: outcomes.get(&m.partition).cloned(),
     });
     let Conclusion {

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::group::{Activity, GroupObservation};
 use super::guard::quarantine::{Kept, Reread, SkippedRecord};
 use super::identity::{Identity, Requester};
-use super::offset::{CommittedOffset, Fault, GroupId, TopicPartition, distance};
-use super::plan::{PartitionMove, Plan, PlanDigest, PlanId, check_plan};
+use super::offset::{CommittedOffset, Fault, GroupId, TopicPartition, Watermarks, distance};
+use super::plan::{CSV_VERSION, PartitionMove, Plan, PlanDigest, PlanId, check_plan};
 use super::planner::{members_seen, seconds};
 use super::recovery::{Claim, PreImage, Recovery};
 use super::refusal::{Refusal, Stale};
@@ -140,6 +140,11 @@ impl Approval {
         execution: &str,
         now: Timestamp,
     ) -> Result<Timestamp, Refusal> {
+        if plan.csv_version != CSV_VERSION {
+            return Err(Refusal::PlanStale {
+                changed: Stale::Release,
+            });
+        }
         let stored = plan.digest();
         if stored != self.digest {
             return Err(Refusal::PlanDigestMismatch {
@@ -348,7 +353,9 @@ impl AlterRequest {
 /// Opens the door, or says every reason why it stays shut.
 ///
 /// A retry is judged by the pre-image that the first try stored: a partition at its target is done, one at its
-/// pre-image is still to be moved, and anything else is stale, so a half-moved group is never made worse.
+/// pre-image is still to be moved, and anything else is stale, so a half-moved group is never made worse. Where a target
+/// may rise with the log start, it is resolved here, from the reading right before the alter; the pre-image remembers
+/// what it became, and a retry sends the same.
 ///
 /// # Errors
 /// All refusals, in a stable order.
@@ -357,14 +364,24 @@ pub fn authorize(plan: &Plan, evidence: &Evidence<'_>) -> Result<ApprovedPlan, V
     refusals.extend(staleness(plan, evidence));
     refusals.extend(passed_over(plan, evidence));
     let mut pending = Vec::new();
-    let mut pre_image = BTreeMap::new();
+    let mut pre_image = PreImage::default();
     for m in &plan.moves {
         match still_to_do(plan, evidence, m) {
             Err(refusal) => refusals.push(refusal),
-            Ok((now, todo)) => {
-                pre_image.insert(m.partition.clone(), now);
-                if todo {
-                    pending.push(m.clone());
+            Ok(Stands {
+                now,
+                target,
+                is_done,
+            }) => {
+                if target != m.to {
+                    let risen = target.as_ref().map(|target| target.offset);
+                    let risen = risen.map(|offset| (m.partition.clone(), offset));
+                    pre_image.raised.extend(risen);
+                }
+                pre_image.before.insert(m.partition.clone(), now);
+                if !is_done {
+                    let to = target;
+                    pending.push(PartitionMove { to, ..m.clone() });
                 }
             }
         }
@@ -374,7 +391,7 @@ pub fn authorize(plan: &Plan, evidence: &Evidence<'_>) -> Result<ApprovedPlan, V
     }
     Ok(ApprovedPlan {
         group: plan.group.clone(),
-        pre_image: evidence.pre_image.cloned().unwrap_or(PreImage(pre_image)),
+        pre_image: evidence.pre_image.cloned().unwrap_or(pre_image),
         pending,
     })
 }
@@ -501,12 +518,18 @@ fn passed_over(plan: &Plan, evidence: &Evidence<'_>) -> Vec<Refusal> {
     plan.skips.iter().filter_map(refuse).collect()
 }
 
-/// What is committed now for one move's partition, and whether it still has to be moved.
-fn still_to_do(
-    plan: &Plan,
-    evidence: &Evidence<'_>,
-    m: &PartitionMove,
-) -> Result<(Option<CommittedOffset>, bool), Refusal> {
+/// Where one move's partition is right before the alter.
+struct Stands {
+    /// What is committed now.
+    now: Option<CommittedOffset>,
+    /// What is to be committed: the plan's target, or the log start that it rises to.
+    target: Option<CommittedOffset>,
+    /// Whether an earlier try has committed that.
+    is_done: bool,
+}
+
+/// Where one move's partition is, and what is left to do there.
+fn still_to_do(plan: &Plan, evidence: &Evidence<'_>, m: &PartitionMove) -> Result<Stands, Refusal> {
     let unread = |fault: &Fault| match fault {
         Fault::Unstable => Refusal::UnstableOffsets {
             partition: m.partition.clone(),
@@ -523,17 +546,24 @@ fn still_to_do(
         .ok_or_else(|| unread(&Fault::missing()))?;
     let now = reading.committed.as_ref().map_err(unread)?;
     let log = reading.log.as_ref().map_err(unread)?;
-    if let Some(to) = &m.to
-        && (to.offset < log.log_start || to.offset > log.high)
-    {
-        return Err(Refusal::PlanStale {
-            changed: Stale::Target {
-                partition: m.partition.clone(),
-                target: to.offset,
-                log_start: log.log_start,
-                high: log.high,
-            },
-        });
+    let target = match evidence.pre_image {
+        Some(before) => before.sent(m),
+        None => m.target_from(log.log_start),
+    };
+    let stands = |is_done| Stands {
+        now: now.clone(),
+        target: target.clone().into_owned(),
+        is_done,
+    };
+    let before = evidence
+        .pre_image
+        .map(|image| image.before.get(&m.partition));
+    // Wherever the log starts by now.
+    if before.flatten().is_some() && now == target.as_ref() {
+        return Ok(stands(true));
+    }
+    if let Some(target) = target.as_ref() {
+        within(m, target, log).map_err(|changed| Refusal::PlanStale { changed })?;
     }
     let moved = Refusal::PlanStale {
         changed: Stale::CommittedOffset {
@@ -543,22 +573,44 @@ fn still_to_do(
             limit: plan.drift_limit,
         },
     };
-    if let Some(before) = evidence.pre_image {
-        return match before.0.get(&m.partition) {
-            Some(_) if *now == m.to => Ok((now.clone(), false)),
-            Some(before) if before == now => Ok((now.clone(), true)),
-            Some(_) | None => Err(moved),
-        };
-    }
-    if *now == m.from || has_gone_on(plan, m, now.as_ref()) {
-        Ok((now.clone(), true))
+    let is_as_planned = match before {
+        Some(before) => before == Some(now),
+        None => *now == m.from || has_gone_on(plan, m, target.as_ref().as_ref(), now.as_ref()),
+    };
+    if is_as_planned {
+        Ok(stands(false))
     } else {
         Err(moved)
     }
 }
 
+/// Whether a target is still within its log, and not above where it may rise to.
+fn within(m: &PartitionMove, target: &CommittedOffset, log: &Watermarks) -> Result<(), Stale> {
+    if target.offset < log.log_start || target.offset > log.high {
+        return Err(Stale::Target {
+            partition: m.partition.clone(),
+            target: target.offset,
+            log_start: log.log_start,
+            high: log.high,
+        });
+    }
+    match m.may_rise_to {
+        Some(highest) if target.offset > highest => Err(Stale::LogStart {
+            partition: m.partition.clone(),
+            log_start: log.log_start,
+            highest,
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// Whether a commit is where a group that had yet to be stopped may have come to since the plan was made.
-fn has_gone_on(plan: &Plan, m: &PartitionMove, now: Option<&CommittedOffset>) -> bool {
+fn has_gone_on(
+    plan: &Plan,
+    m: &PartitionMove,
+    target: Option<&CommittedOffset>,
+    now: Option<&CommittedOffset>,
+) -> bool {
     let (true, Some(from), Some(now)) = (plan.waits_for_empty, &m.from, now) else {
         return false;
     };
@@ -567,8 +619,7 @@ fn has_gone_on(plan: &Plan, m: &PartitionMove, now: Option<&CommittedOffset>) ->
         now.offset >= from.offset && distance(from.offset, now.offset) <= plan.drift_limit;
     // A plan that passes records over must not bring back a group that has passed its target by itself.
     let passed =
-        m.to.as_ref()
-            .is_some_and(|to| to.offset > from.offset && now.offset > to.offset);
+        target.is_some_and(|target| target.offset > from.offset && now.offset > target.offset);
     drifted && !passed
 }
 

@@ -3,7 +3,7 @@
 //! Topic `shipments`, three partitions, group `shipment-sync`. At 08:00 it had read to 31/31/31; a bad release read on
 //! to 43 in partition 1; it is 09:30 now and the consumers are stopped.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
@@ -11,6 +11,8 @@ use super::approval::{
     Approval, ApprovalStatus, ApprovedPlan, Decision, Evidence, People, authorize,
 };
 use super::checkpoint::{Checkpoint, CheckpointHeader, CheckpointId, checkpoint};
+use super::choice::{Older, PassedOver};
+use super::disowned::Disowned;
 use super::group::{
     GroupDescription, GroupObservation, GroupState, GroupType, Member, PartitionReading,
     TopicDescription,
@@ -19,7 +21,7 @@ use super::guard::quarantine::{Copy, CopySeen, DedupeId, Kept, Reread, SkippedRe
 use super::guard::testing::outline;
 use super::identity::{Identity, Requester};
 use super::offset::{
-    ClusterId, CommittedOffset, Fault, GroupId, TopicId, TopicPartition, Watermarks,
+    ClusterId, CommittedOffset, Fault, FoundByTime, GroupId, TopicId, TopicPartition, Watermarks,
 };
 use super::plan::{Plan, PlanId};
 use super::planner::{Planned, Planning, Targets, plan};
@@ -152,10 +154,19 @@ pub(super) fn header(of: &Checkpoint) -> CheckpointHeader {
     CheckpointHeader {
         id: of.id.clone(),
         ended_at: of.ended_at,
-        disowned_by: None,
+        disowned: Disowned::default(),
         anomalies: of.anomalies.clone(),
         pinned: false,
         expires_at: None,
+    }
+}
+
+/// A record that was found by its time, about which nothing is odd.
+pub(super) fn found_at(offset: i64) -> FoundByTime {
+    FoundByTime {
+        offset,
+        dated: None,
+        overtaken: None,
     }
 }
 
@@ -165,11 +176,12 @@ pub(super) enum Target {
         checkpoint: Checkpoint,
         newest: Option<Checkpoint>,
         later: Vec<CheckpointHeader>,
-        passed_over: (usize, BTreeSet<PlanId>),
+        older: Vec<Older>,
+        passed_over: PassedOver,
     },
     Timestamp(
         Timestamp,
-        BTreeMap<TopicPartition, Result<Option<i64>, Fault>>,
+        BTreeMap<TopicPartition, Result<Option<FoundByTime>, Fault>>,
     ),
     Offsets(BTreeMap<TopicPartition, i64>),
     Shift(i64),
@@ -216,7 +228,8 @@ impl Target {
             checkpoint,
             newest: None,
             later: Vec::new(),
-            passed_over: (0, BTreeSet::new()),
+            older: Vec::new(),
+            passed_over: PassedOver::default(),
         }
     }
 
@@ -303,21 +316,20 @@ impl Scene {
                     checkpoint,
                     newest,
                     later,
+                    older,
                     passed_over,
                 } => Targets::Checkpoint {
                     checkpoint,
                     newest: newest.as_ref(),
                     later,
-                    passed_over: passed_over.clone(),
+                    older,
+                    passed_over,
                 },
                 Target::Timestamp(at, offsets) => Targets::Timestamp { at: *at, offsets },
                 Target::Offsets(offsets) => Targets::Offsets(offsets),
                 Target::Shift(by) => Targets::Shift(*by),
                 Target::Earliest => Targets::Earliest,
-                Target::Undo(plan, pre_image) => Targets::Undo {
-                    plan,
-                    pre_image: &pre_image.0,
-                },
+                Target::Undo(plan, pre_image) => Targets::Undo { plan, pre_image },
                 Target::Past(committed, records, two_samples) => Targets::Past {
                     committed,
                     records,
@@ -346,7 +358,7 @@ impl Scene {
 /// What was committed for the moved partitions when a plan was made.
 pub(super) fn pre_image(plan: &Plan) -> PreImage {
     let each = plan.moves.iter();
-    PreImage(
+    PreImage::of(
         each.map(|m| (m.partition.clone(), m.from.clone()))
             .collect(),
     )

@@ -9,6 +9,7 @@ use super::case::{Case, Stage};
 use super::chart::{Chart, chart};
 use super::progress::{Step, progress, to_stop};
 use super::stage::{details, headline, title, tone};
+use super::table;
 use super::visible::visible_name;
 use crate::domain::approval::{Approval, Decision};
 use crate::domain::guard::quarantine::{Kept, SkippedRecord};
@@ -90,7 +91,10 @@ pub(super) fn plan(case: &Case, shown: Shown, now: Timestamp) -> Result<String, 
         .into_iter()
         .skip((page - 1) * ROWS)
         .take(ROWS)
-        .map(|m| Row::new(m, case.result.get(&m.partition)))
+        .map(|m| {
+            let raised = case.raised.get(&m.partition).copied();
+            Row::new(m, case.result.get(&m.partition), raised)
+        })
         .collect();
     let (topics, topics_in_all) = if moves.len() > ROWS {
         topics(plan)
@@ -140,6 +144,7 @@ pub(super) fn plan(case: &Case, shown: Shown, now: Timestamp) -> Result<String, 
         page,
         pages,
         per_page: ROWS,
+        csv_parts: table::parts(&plan.to_csv()).len(),
         skipped: skipped(plan),
         left_alone,
         left_alone_in_all,
@@ -210,6 +215,7 @@ struct PlanPage<'a> {
     page: usize,
     pages: usize,
     per_page: usize,
+    csv_parts: usize,
     skipped: Vec<SkippedRow>,
     left_alone: Vec<LeftLine<'a>>,
     left_alone_in_all: usize,
@@ -278,7 +284,7 @@ struct LeftLine<'a> {
 }
 
 impl Row {
-    fn new(m: &PartitionMove, result: Option<&PartitionOutcome>) -> Self {
+    fn new(m: &PartitionMove, result: Option<&PartitionOutcome>, raised: Option<i64>) -> Self {
         let offset = |committed: &Option<CommittedOffset>| {
             committed
                 .as_ref()
@@ -287,7 +293,7 @@ impl Row {
         Self {
             partition: m.partition.to_string(),
             current: offset(&m.from),
-            target: offset(&m.to),
+            target: m.target(),
             change: match (&m.from, &m.to) {
                 (Some(from), Some(to)) => signed(i128::from(to.offset) - i128::from(from.offset)),
                 (None, _) => "new".to_owned(),
@@ -302,7 +308,10 @@ impl Row {
             log_start: m.log.log_start,
             log_end: m.log.high,
             result: result.map_or("not looked at".to_owned(), |result| match result {
-                PartitionOutcome::Applied => "applied".to_owned(),
+                PartitionOutcome::Applied => match raised {
+                    None => "applied".to_owned(),
+                    Some(log_start) => format!("applied at {log_start}, the log start by then"),
+                },
                 PartitionOutcome::NotApplied => "not applied".to_owned(),
                 PartitionOutcome::AppliedThenMoved { now } => format!(
                     "applied, since moved to {}",

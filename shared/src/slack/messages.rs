@@ -174,7 +174,7 @@ pub fn approval(plan: &Plan, approval: &Approval, link: &str) -> Value {
             "• {}: {} → {}",
             escape(&m.partition.to_string()),
             offset(&m.from),
-            offset(&m.to)
+            escape(&m.target())
         )
     });
     let skips = first(&plan.skips, |skipped| {

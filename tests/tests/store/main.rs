@@ -25,6 +25,8 @@ mod plans;
 #[cfg(test)]
 mod quarantine;
 #[cfg(test)]
+mod readings;
+#[cfg(test)]
 mod reconcile;
 #[cfg(test)]
 mod recoveries;

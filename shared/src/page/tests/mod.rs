@@ -29,7 +29,9 @@ use crate::domain::identity::Requester;
 use crate::domain::offset::{
     ClusterId, CommittedOffset, GroupId, TopicId, TopicPartition, Watermarks,
 };
-use crate::domain::plan::{Disowns, LeftAlone, PartitionMove, Plan, PlanId, Source, Warning};
+use crate::domain::plan::{
+    CSV_VERSION, Disowns, LeftAlone, PartitionMove, Plan, PlanId, Source, Warning,
+};
 use crate::domain::recovery::Recovery;
 use crate::domain::refusal::MemberSeen;
 
@@ -78,6 +80,7 @@ fn moved(topic: &str, partition: i32, from: i64, to: i64) -> PartitionMove {
             leader_epoch: Some(0),
         },
         lost: 0,
+        may_rise_to: None,
     }
 }
 
@@ -91,6 +94,7 @@ pub(crate) fn plan() -> Plan {
         group_type: GroupType::Classic,
         state: GroupState::Stable,
         config_hash: "c0ffee".to_owned(),
+        csv_version: CSV_VERSION,
         created_at: at("2026-03-14T02:00:00Z"),
         approve_by: at("2026-03-14T02:59:00Z"),
         apply_within_seconds: 2_100,
@@ -198,6 +202,7 @@ fn case(plan: Plan) -> Case {
         plan,
         recovery: None,
         result: BTreeMap::new(),
+        raised: BTreeMap::new(),
         audit: None,
         past: Vec::new(),
     }
