@@ -13,6 +13,7 @@ use crate::domain::guard::quarantine::Copy;
 use crate::domain::guard::record::{Header, Record};
 use crate::domain::offset::{ClusterId, CommittedOffset, Fault, GroupId, TopicPartition};
 use crate::domain::recovery::AlterAnswer;
+use crate::domain::rights::Rights;
 use crate::kafka::KafkaError;
 
 /// Reads groups and logs. Nothing it does can change an offset.
@@ -38,6 +39,13 @@ pub trait ReadGroups: Sync {
         &self,
         group: &GroupId,
     ) -> impl Future<Output = Result<GroupDescription, Fault>> + Send;
+
+    /// What the connection's own principal may do with the offsets of `group` in `topics`, as the brokers say.
+    fn rights(
+        &self,
+        group: &GroupId,
+        topics: &BTreeSet<String>,
+    ) -> impl Future<Output = Result<Rights, KafkaError>> + Send;
 
     /// The committed offsets of exactly these partitions, with `require_stable`.
     fn committed(

@@ -44,6 +44,8 @@ pub enum RewindStep {
     },
     /// See whether the group is at rest.
     Observe(PlanStep),
+    /// Ask what the applying principal may do.
+    CheckRights(PlanStep),
     /// Change the offsets.
     Apply(PlanStep),
     /// Prove what was changed.
@@ -207,6 +209,7 @@ struct WrittenRequest {
     shift_by: Option<i64>,
     to_earliest: Option<bool>,
     undo: Option<String>,
+    finish: Option<String>,
     topics: Option<Vec<String>>,
     dry_run: Option<bool>,
     #[serde(default)]
@@ -224,7 +227,7 @@ struct WrittenRequest {
 }
 
 /// The targets that a request can have, as they are written.
-const TARGETS: &str = "rewind_before, checkpoint_id, to_datetime, by_duration, to_offsets, shift_by, to_earliest or undo";
+const TARGETS: &str = "rewind_before, checkpoint_id, to_datetime, by_duration, to_offsets, shift_by, to_earliest, undo or finish";
 
 /// Longer texts are not for people.
 pub const LONGEST_TEXT: usize = 500;
@@ -359,6 +362,9 @@ fn target(written: &WrittenRequest, wrong: &mut Vec<Refusal>) -> Option<ResetSpe
     }
     if let Some(plan) = &written.undo {
         found.push(Some(ResetSpec::Undo(PlanId(plan.clone()))));
+    }
+    if let Some(plan) = &written.finish {
+        found.push(Some(ResetSpec::Finish(PlanId(plan.clone()))));
     }
     if found.len() != 1 {
         let problem = format!(

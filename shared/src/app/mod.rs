@@ -23,6 +23,7 @@ pub mod observe;
 pub mod plan;
 pub mod report;
 pub mod reread;
+pub mod rights;
 pub mod sweep;
 pub mod verify;
 

@@ -1,20 +1,24 @@
 //! Plans a recovery: finds the target, reads the group, lets the rules decide, claims the group, stores the plan.
 
+mod earlier;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use self::earlier::Earlier;
 use super::{observe_stable, plan_id};
 use crate::config::{Config, ResolvedGroup};
 use crate::domain::checkpoint::{Checkpoint, CheckpointHeader};
+use crate::domain::group::Activity;
 use crate::domain::identity::Requester;
-use crate::domain::offset::{ClusterId, CommittedOffset, Fault, TopicPartition};
+use crate::domain::offset::{ClusterId, Fault, TopicPartition};
 use crate::domain::plan::{
     Disowns, Plan, PlanId, PlanRecord, PlanResult, Source, check_plan, partitions,
 };
-use crate::domain::planner::{Planned, Planning, Targets, plan, seconds};
-use crate::domain::recovery::{Claim, Outcome, Recovery};
+use crate::domain::planner::{Planned, Planning, Targets, members_seen, plan, seconds};
+use crate::domain::recovery::{Claim, Recovery};
 use crate::domain::refusal::Refusal;
 use crate::domain::request::{ResetSpec, RewindRequest};
 use crate::error::Error;
@@ -49,7 +53,7 @@ where
         return Ok(answer(&record));
     }
     if let Some(given) = input.get("plan_id") {
-        return take_over(store, execution, id, given).await;
+        return take_over(store, execution, id, given, connect).await;
     }
     let now = Timestamp::now();
     let empty = Value::Null;
@@ -159,14 +163,11 @@ where
     };
     let reader = connect(&request.cluster).await?;
     let cluster_id = reader.cluster_id().await?;
-    let found = find(store, &cluster_id, request, now).await?;
-    let mut seen = observe_stable(&reader, &request.group, &found.partitions()).await?;
-    if let Ok(description) = &mut seen.description
-        && !resolved.cluster.has_one_principal()
-    {
-        // The brokers spoke of the reading principal, and another one will apply.
-        description.may_alter = None;
+    let mut found = find(store, &cluster_id, request, now).await?;
+    if let Found::Offsets { known, .. } = &mut found {
+        *known = committed_of(&reader, request, known).await?;
     }
+    let seen = observe_stable(&reader, &request.group, &found.partitions()).await?;
     let found = match found {
         // Only now is it known which partitions to ask about.
         Found::At { at, .. } => {
@@ -176,6 +177,7 @@ where
         }
         found => found,
     };
+    let looks = store.latest_looks(&cluster_id, &request.group, now).await?;
     let mut planned = plan(&Planning {
         id: id.clone(),
         now,
@@ -184,6 +186,7 @@ where
         config_hash: &resolved.config_hash,
         pinned_cluster: resolved.cluster.cluster_id.as_ref(),
         seen: &seen,
+        looks: &looks,
         targets: found.targets(),
     });
     if let Planned::Ready(plan) = &mut planned
@@ -221,6 +224,21 @@ where
         Planned::NothingToDo(left_alone) => PlanResult::NothingToDo(left_alone),
         Planned::Refused(refusals) => PlanResult::Refused(refusals),
     })
+}
+
+/// Which of the partitions that a request names the group has a commit for, or may have. What it has none for is not
+/// read at all: whoever may ask for a group learns nothing of topics that the group does not read.
+async fn committed_of<R: ReadGroups>(
+    reader: &R,
+    request: &RewindRequest,
+    named: &BTreeSet<TopicPartition>,
+) -> Result<BTreeSet<TopicPartition>, Error> {
+    let named: Vec<_> = named.iter().cloned().collect();
+    let committed = reader.committed(&request.group, &named).await?;
+    let known = committed
+        .into_iter()
+        .filter(|(_, committed)| *committed != Ok(None));
+    Ok(known.map(|(partition, _)| partition).collect())
 }
 
 /// What a plan that goes back without a source checkpoint undoes: everything after the newest checkpoint that its
@@ -323,12 +341,17 @@ async fn yields(store: &Store, plan: &Plan, holder: &Claim) -> Result<bool, Erro
 }
 
 /// Executes a plan that was made before: by the guard, or by a dry run that a person has read.
-async fn take_over(
+async fn take_over<R, F>(
     store: &Store,
     execution: &str,
     own_id: PlanId,
     given: &Value,
-) -> Result<PlanAnswer, Error> {
+    connect: F,
+) -> Result<PlanAnswer, Error>
+where
+    R: ReadGroups,
+    F: AsyncFn(&str) -> Result<R, Error>,
+{
     let now = Timestamp::now();
     let id = PlanId(given.as_str().unwrap_or_default().to_owned());
     let record = store.plan(&id).await?;
@@ -351,6 +374,9 @@ async fn take_over(
         // Whoever asked for it only wanted to read it, and who wants it done now is not known.
         Some(PlanResult::Ready(plan)) if plan.four_eyes && plan.requester != Requester::Guard => {
             Refusal::RequesterUnverified
+        }
+        Some(PlanResult::Ready(plan)) if let Some(active) = in_vain(plan, &connect).await? => {
+            active
         }
         Some(PlanResult::Ready(plan)) => {
             match open(store, execution, plan, plan.apply_within_seconds, now).await? {
@@ -387,6 +413,25 @@ async fn take_over(
     keep(store, refused).await
 }
 
+/// Why nobody needs to be asked to approve a plan: the group is active, and nothing waits until it is not.
+async fn in_vain<R, F>(plan: &Plan, connect: &F) -> Result<Option<Refusal>, Error>
+where
+    R: ReadGroups,
+    F: AsyncFn(&str) -> Result<R, Error>,
+{
+    if plan.waits_for_empty {
+        return Ok(None);
+    }
+    let described = connect(&plan.cluster).await?.describe(&plan.group).await;
+    Ok(match Activity::of(&described) {
+        Activity::Active { state, members } => Some(Refusal::GroupActive {
+            state: state.to_string(),
+            members: members_seen(&members),
+        }),
+        Activity::Inactive | Activity::Unproven { .. } => None,
+    })
+}
+
 /// The target of a request, owned.
 enum Found {
     Checkpoint {
@@ -399,13 +444,15 @@ enum Found {
         at: Timestamp,
         offsets: BTreeMap<TopicPartition, Result<Option<i64>, Fault>>,
     },
-    Offsets(BTreeMap<TopicPartition, i64>),
+    Offsets {
+        offsets: BTreeMap<TopicPartition, i64>,
+        /// Those that the group has a commit for, or may have: of no others is anything read.
+        known: BTreeSet<TopicPartition>,
+    },
     Shift(i64),
     Earliest,
-    Undo {
-        plan: Box<Plan>,
-        pre_image: BTreeMap<TopicPartition, Option<CommittedOffset>>,
-    },
+    Undo(Box<Earlier>),
+    Finish(Box<Earlier>),
     /// There is none, and this is why.
     Missing(Refusal),
 }
@@ -422,8 +469,8 @@ impl Found {
                 .chain(newest.iter().flat_map(|newest| newest.partitions.keys()))
                 .cloned()
                 .collect(),
-            Self::Offsets(offsets) => offsets.keys().cloned().collect(),
-            Self::Undo { plan, .. } => plan.moves.iter().map(|m| m.partition.clone()).collect(),
+            Self::Offsets { known, .. } => known.clone(),
+            Self::Undo(earlier) | Self::Finish(earlier) => earlier.partitions(),
             Self::At { .. } | Self::Shift(_) | Self::Earliest | Self::Missing(_) => BTreeSet::new(),
         }
     }
@@ -442,10 +489,11 @@ impl Found {
                 passed_over: passed_over.clone(),
             },
             Self::At { at, offsets } => Targets::Timestamp { at: *at, offsets },
-            Self::Offsets(offsets) => Targets::Offsets(offsets),
+            Self::Offsets { offsets, .. } => Targets::Offsets(offsets),
             Self::Shift(by) => Targets::Shift(*by),
             Self::Earliest => Targets::Earliest,
-            Self::Undo { plan, pre_image } => Targets::Undo { plan, pre_image },
+            Self::Undo(earlier) => Targets::Undo(earlier.executed()),
+            Self::Finish(earlier) => Targets::Finish(earlier.executed()),
             Self::Missing(refusal) => Targets::Missing(refusal),
         }
     }
@@ -470,10 +518,20 @@ async fn find(
                 problem: "it reaches further back than time itself; write PT2H30M".to_owned(),
             }),
         },
-        ResetSpec::ToOffsets(offsets) => Found::Offsets(offsets.clone()),
+        ResetSpec::ToOffsets(offsets) => Found::Offsets {
+            offsets: offsets.clone(),
+            known: offsets.keys().cloned().collect(),
+        },
         ResetSpec::ShiftBy(by) => Found::Shift(*by),
         ResetSpec::ToEarliest => Found::Earliest,
-        ResetSpec::Undo(plan) => undo(store, plan, request).await?,
+        ResetSpec::Undo(plan) => match earlier::to_undo(store, plan, request).await? {
+            Ok(earlier) => Found::Undo(Box::new(earlier)),
+            Err(refusal) => Found::Missing(refusal),
+        },
+        ResetSpec::Finish(plan) => match earlier::to_finish(store, plan, request).await? {
+            Ok(earlier) => Found::Finish(Box::new(earlier)),
+            Err(refusal) => Found::Missing(refusal),
+        },
         ResetSpec::RewindBefore(before) => {
             let headers = store.headers(cluster_id, &request.group, now).await?;
             let earlier = |header: &&CheckpointHeader| header.ended_at < *before;
@@ -547,35 +605,5 @@ async fn of_checkpoint(
         newest,
         later,
         passed_over,
-    })
-}
-
-async fn undo(store: &Store, id: &PlanId, request: &RewindRequest) -> Result<Found, Error> {
-    let no = |why: &str| {
-        Found::Missing(Refusal::NothingToUndo {
-            plan: id.clone(),
-            why: why.to_owned(),
-        })
-    };
-    let Some(record) = store.plan(id).await? else {
-        return Ok(no("there is no such plan"));
-    };
-    let PlanResult::Ready(plan) = record.result else {
-        return Ok(no("it was never a plan that moves anything"));
-    };
-    if plan.group != request.group || plan.cluster != request.cluster {
-        return Ok(no("it belongs to another group"));
-    }
-    let applied = store
-        .recovery(id)
-        .await?
-        .and_then(|recovery| recovery.outcome)
-        .is_some_and(|outcome| outcome == Outcome::Verified);
-    let Some(pre_image) = store.pre_image(id).await?.filter(|_| applied) else {
-        return Ok(no("it was not applied and verified"));
-    };
-    Ok(Found::Undo {
-        plan: Box::new(plan),
-        pre_image: pre_image.0,
     })
 }

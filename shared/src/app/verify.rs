@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use super::apply::load;
+use crate::domain::group::GroupState;
 use crate::domain::offset::{CommittedOffset, Fault, TopicPartition};
 use crate::domain::plan::Plan;
 use crate::domain::recovery::{Outcome, judge};
@@ -66,13 +67,22 @@ where
         });
     }
     let pre_image = store.pre_image(&plan.id).await?;
-    let now = match &pre_image {
+    let (now, is_memberless) = match &pre_image {
         // Never sent: no broker has to be asked, and none that fails can stand in the way of saying so.
-        None => BTreeMap::new(),
-        Some(_) => read_back(&connect(&plan.cluster).await?, &plan).await?,
+        None => (BTreeMap::new(), false),
+        Some(_) => {
+            let reader = connect(&plan.cluster).await?;
+            let now = read_back(&reader, &plan).await?;
+            let described = reader.describe(&plan.group).await;
+            // Consumers that assign themselves are members of nothing.
+            let is_memberless = described.is_ok_and(|group| {
+                group.state == GroupState::Empty && group.members.is_empty() && !group.is_simple
+            });
+            (now, is_memberless)
+        }
     };
     let answers = store.answers(&plan.id).await?;
-    let (outcome, each) = judge(&plan, pre_image.as_ref(), &answers, &now);
+    let (outcome, each) = judge(&plan, pre_image.as_ref(), &answers, &now, is_memberless);
     if matches!(outcome, Outcome::Verified | Outcome::AppliedThenMoved)
         && let (Some(disowns), Some(until)) = (plan.disowns, over)
     {

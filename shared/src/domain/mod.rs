@@ -3,6 +3,7 @@
 pub mod approval;
 pub mod audit;
 pub mod checkpoint;
+pub mod executed;
 pub mod group;
 pub mod guard;
 pub mod identity;
@@ -15,6 +16,7 @@ pub mod recovery;
 pub mod refusal;
 pub mod report;
 pub mod request;
+pub mod rights;
 
 #[cfg(test)]
 mod properties;

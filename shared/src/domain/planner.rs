@@ -1,12 +1,17 @@
 //! From a request and a reading to a plan, or to every reason why there is none.
 
+mod activity;
+mod executed;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::checkpoint::{Anomaly, Checkpoint, CheckpointHeader, truncations};
+use super::executed::Executed;
 use super::group::{Activity, GroupDescription, GroupObservation, GroupState, Member};
 use super::guard::quarantine::{Kept, SkippedRecord};
+use super::guard::sample::Sample;
 use super::offset::{
     ClusterId, CommittedOffset, Fault, TopicId, TopicPartition, Watermarks, distance,
 };
@@ -53,13 +58,20 @@ pub enum Targets<'a> {
     },
     /// There is none, for this reason; the rest is judged all the same, so that all reasons are told at once.
     Missing(&'a Refusal),
-    /// The state before an earlier plan.
-    Undo {
-        /// That plan, which was verified.
-        plan: &'a Plan,
-        /// What was committed right before it was applied.
-        pre_image: &'a BTreeMap<TopicPartition, Option<CommittedOffset>>,
-    },
+    /// The state before an earlier plan, where that plan was applied.
+    Undo(Executed<'a>),
+    /// The targets of an earlier plan, where that plan was not applied.
+    Finish(Executed<'a>),
+}
+
+impl<'a> Targets<'a> {
+    /// The earlier plan that they come from.
+    fn executed(&self) -> Option<Executed<'a>> {
+        match self {
+            Self::Undo(executed) | Self::Finish(executed) => Some(*executed),
+            _ => None,
+        }
+    }
 }
 
 /// Everything that a plan is made of.
@@ -79,6 +91,8 @@ pub struct Planning<'a> {
     pub pinned_cluster: Option<&'a ClusterId>,
     /// The group now, read with `require_stable`.
     pub seen: &'a GroupObservation,
+    /// What the guard saw of the group in its latest runs, oldest first; none where it does not look.
+    pub looks: &'a [Sample],
     /// What the target resolved to.
     pub targets: Targets<'a>,
 }
@@ -200,7 +214,7 @@ fn known<'a>(planning: &'a Planning<'_>) -> BTreeSet<&'a TopicPartition> {
     let mut known: BTreeSet<_> = planning.seen.partitions.keys().collect();
     match &planning.targets {
         Targets::Checkpoint { checkpoint, .. } => known.extend(checkpoint.partitions.keys()),
-        Targets::Undo { pre_image, .. } => known.extend(pre_image.keys()),
+        Targets::Undo(of) | Targets::Finish(of) => known.extend(of.pre_image.keys()),
         Targets::Past { committed, .. } => known.extend(committed.keys()),
         Targets::Timestamp { .. }
         | Targets::Offsets(_)
@@ -230,9 +244,8 @@ fn not_asked(planning: &Planning<'_>, partition: &TopicPartition) -> Option<Left
         Targets::Past { committed, .. } => {
             (!committed.contains_key(partition)).then_some(LeftAlone::NotSelected)
         }
-        Targets::Undo { pre_image, .. } => {
-            (!pre_image.contains_key(partition)).then_some(LeftAlone::NotMovedThen)
-        }
+        Targets::Undo(of) => executed::left_by_undo(*of, partition),
+        Targets::Finish(of) => executed::left_by_finish(*of, partition),
         Targets::Timestamp { .. } | Targets::Shift(_) | Targets::Earliest => {
             let committed = &planning.seen.partitions.get(partition)?.committed;
             (*committed == Ok(None)).then_some(LeftAlone::NoCommit)
@@ -325,7 +338,9 @@ fn cluster_and_group(planning: &Planning<'_>) -> Vec<Refusal> {
         Targets::Checkpoint { checkpoint, .. } => {
             (Some(&checkpoint.cluster_id), Some(&checkpoint.group))
         }
-        Targets::Undo { plan, .. } => (Some(&plan.cluster_id), Some(&plan.group)),
+        Targets::Undo(of) | Targets::Finish(of) => {
+            (Some(&of.plan.cluster_id), Some(&of.plan.group))
+        }
         _ => (None, None),
     };
     let required: BTreeSet<_> = [planning.pinned_cluster, source_cluster]
@@ -364,12 +379,12 @@ fn cluster_and_group(planning: &Planning<'_>) -> Vec<Refusal> {
     let restorable = planning.request.allow.restore_missing
         && matches!(
             planning.targets,
-            Targets::Checkpoint { .. } | Targets::Undo { .. }
+            Targets::Checkpoint { .. } | Targets::Undo(_) | Targets::Finish(_)
         );
     match seen.activity() {
         Activity::Inactive => {}
         Activity::Active { state, members } => {
-            if planning.policy.wait_for_empty_seconds.is_none() {
+            if !waits(planning) && !planning.request.dry_run {
                 refusals.push(Refusal::GroupActive {
                     state: state.to_string(),
                     members: members_seen(&members),
@@ -387,9 +402,6 @@ fn cluster_and_group(planning: &Planning<'_>) -> Vec<Refusal> {
     if seen.has_no_commits() && !seen.looks_absent() && !restorable {
         refusals.push(Refusal::NoCommittedOffsets { group: group() });
     }
-    if description.may_alter == Some(false) {
-        refusals.push(Refusal::NotAuthorisedToAlter { group: group() });
-    }
     if let Some(kind) = stateful(planning, description)
         && !planning.request.allow.stateful
     {
@@ -406,10 +418,8 @@ fn foreign_source(planning: &Planning<'_>) -> Option<Refusal> {
         Targets::Checkpoint { checkpoint, .. } => Some(Refusal::CheckpointNotFound {
             id: checkpoint.id.clone(),
         }),
-        Targets::Undo { plan, .. } => Some(Refusal::NothingToUndo {
-            plan: plan.id.clone(),
-            why: "it belongs to another group".to_owned(),
-        }),
+        Targets::Undo(of) => Some(executed::foreign(true, of.plan.id.clone())),
+        Targets::Finish(of) => Some(executed::foreign(false, of.plan.id.clone())),
         _ => None,
     }
 }
@@ -470,12 +480,10 @@ fn topic_fault(planning: &Planning<'_>, asked: &[&TopicPartition], topic: &str) 
 fn source_topic_id(planning: &Planning<'_>, topic: &str) -> Option<TopicId> {
     match &planning.targets {
         Targets::Checkpoint { checkpoint, .. } => checkpoint.topic_id(topic),
-        Targets::Undo { plan, .. } => plan
-            .moves
-            .iter()
-            .find(|m| m.partition.topic == topic)
-            .and_then(|m| m.topic_id),
-        _ => None,
+        targets => {
+            let moves = &targets.executed()?.plan.moves;
+            moves.iter().find(|m| m.partition.topic == topic)?.topic_id
+        }
     }
 }
 
@@ -486,15 +494,8 @@ fn source_log<'a>(
 ) -> Option<&'a Watermarks> {
     match &planning.targets {
         Targets::Checkpoint { checkpoint, .. } => Some(&checkpoint.partitions.get(partition)?.log),
-        Targets::Undo { plan, .. } => Some(&move_of(plan, partition)?.log),
-        _ => None,
+        targets => Some(&targets.executed()?.move_of(partition)?.log),
     }
-}
-
-/// The move of one partition in a plan, whose moves are sorted.
-fn move_of<'a>(plan: &'a Plan, partition: &TopicPartition) -> Option<&'a PartitionMove> {
-    let found = plan.moves.binary_search_by(|m| m.partition.cmp(partition));
-    plan.moves.get(found.ok()?)
 }
 
 /// What the request names and the group does not have.
@@ -563,7 +564,8 @@ fn wanted(
         },
         Targets::Offsets(offsets) => match offsets.get(partition) {
             None => Wanted::Leave(LeftAlone::NotSelected),
-            Some(_) if expired => no_commit(),
+            // Also where the group has no commits at all: how far a log that it does not read reaches is not said.
+            Some(_) if from.is_none() => no_commit(),
             Some(offset) => bare(*offset),
         },
         Targets::Shift(by) => match from {
@@ -575,22 +577,8 @@ fn wanted(
             committed, records, ..
         } => past(partition, from, committed.get(partition), records),
         Targets::Missing(refusal) => Wanted::Refuse((*refusal).clone()),
-        Targets::Undo { plan, pre_image } => {
-            let Some(before) = pre_image.get(partition) else {
-                return Wanted::Leave(LeftAlone::NotMovedThen);
-            };
-            let wrote = move_of(plan, partition).and_then(|m| m.to.as_ref());
-            if from != wrote {
-                return Wanted::Refuse(Refusal::NothingToUndo {
-                    plan: plan.id.clone(),
-                    why: moved_since(partition, wrote, from),
-                });
-            }
-            match before {
-                None => Wanted::Nothing,
-                Some(committed) => Wanted::Commit(committed.clone(), Together::Yes),
-            }
-        }
+        Targets::Undo(of) => executed::undo(*of, partition, from),
+        Targets::Finish(of) => executed::finish(*of, partition, from),
     }
 }
 
@@ -617,27 +605,6 @@ fn past(
         Some(target) => Wanted::Commit(CommittedOffset::bare(target), Together::No),
         None => Wanted::Leave(LeftAlone::NotSelected),
     }
-}
-
-/// Why a partition is not where an earlier plan left it.
-fn moved_since(
-    partition: &TopicPartition,
-    wrote: Option<&CommittedOffset>,
-    from: Option<&CommittedOffset>,
-) -> String {
-    let at =
-        |c: Option<&CommittedOffset>| c.map_or("no commit".to_owned(), |c| c.offset.to_string());
-    if wrote.map(|c| c.offset) == from.map(|c| c.offset) {
-        return format!(
-            "it left {partition} at {}, which was committed again since with another epoch or metadata",
-            at(wrote)
-        );
-    }
-    format!(
-        "it left {partition} at {}, which is at {} now",
-        at(wrote),
-        at(from)
-    )
 }
 
 /// The target within the log, clamped only where that is allowed.
@@ -667,7 +634,7 @@ fn bounded(
     let forward = allow.forward
         || matches!(
             planning.targets,
-            Targets::Undo { .. } | Targets::Past { .. }
+            Targets::Undo(_) | Targets::Finish(_) | Targets::Past { .. }
         );
     // From a position that retention has passed, the log start is no step forward: nothing there is left to skip.
     if let Some(from) = from
@@ -715,14 +682,16 @@ fn log_truncations(planning: &Planning<'_>, moves: &[PartitionMove]) -> Vec<Refu
             }
             found.extend(later.iter().flat_map(|header| header.anomalies.clone()));
         }
-        Targets::Undo { plan, .. } => found.extend(plan.moves.iter().filter_map(|then| {
-            let high_after = moved.get(&then.partition)?.log.high;
-            (high_after < then.log.high).then(|| Anomaly::LogTruncated {
-                partition: then.partition.clone(),
-                high_before: then.log.high,
-                high_after,
-            })
-        })),
+        Targets::Undo(of) | Targets::Finish(of) => {
+            found.extend(of.plan.moves.iter().filter_map(|then| {
+                let high_after = moved.get(&then.partition)?.log.high;
+                (high_after < then.log.high).then(|| Anomaly::LogTruncated {
+                    partition: then.partition.clone(),
+                    high_before: then.log.high,
+                    high_after,
+                })
+            }))
+        }
         Targets::Timestamp { .. }
         | Targets::Offsets(_)
         | Targets::Past { .. }
@@ -777,12 +746,8 @@ fn warnings(
     if skips > 0 {
         warnings.push(Warning::Skips { offsets: skips });
     }
-    if let Activity::Active { members, .. } = seen.activity() {
-        warnings.push(Warning::MustBeStopped {
-            members: members_seen(&members),
-            drift_limit: drift_limit(planning),
-        });
-    }
+    warnings.extend(activity::warning(planning));
+    warnings.extend(activity::written_from_outside(planning));
     if let Targets::Past {
         records,
         two_samples,
@@ -838,7 +803,7 @@ fn warnings(
     let topics_moved: BTreeSet<_> = moves.iter().map(|m| m.partition.topic.as_str()).collect();
     let has_source = matches!(
         planning.targets,
-        Targets::Checkpoint { .. } | Targets::Undo { .. }
+        Targets::Checkpoint { .. } | Targets::Undo(_) | Targets::Finish(_)
     );
     let unidentified = topics_moved.into_iter().filter(|topic| {
         id_of(planning, topic).is_none()
@@ -847,10 +812,13 @@ fn warnings(
     warnings.extend(unidentified.map(|topic| Warning::TopicIdUnknown {
         topic: topic.to_owned(),
     }));
-    if description.may_alter.is_none() {
-        warnings.push(Warning::MayAlterUnknown);
-    }
     warnings
+}
+
+/// Whether the recovery waits for the group to be Empty: as the policy says, whatever one reading shows. A group that
+/// crash-loops is Empty in most of them.
+fn waits(planning: &Planning<'_>) -> bool {
+    planning.policy.wait_for_empty_seconds.is_some()
 }
 
 /// How far forward a commit may go until the plan is applied. Where named records are passed over, not at all: whatever
@@ -891,7 +859,6 @@ fn assemble(
         (GroupState::Unknown, super::group::GroupType::Unknown),
         |description| (description.state, description.group_type),
     );
-    let active = matches!(planning.seen.activity(), Activity::Active { .. });
     let source = match &planning.targets {
         Targets::Checkpoint { checkpoint, .. } => Source::Checkpoint {
             id: checkpoint.id.clone(),
@@ -902,14 +869,19 @@ fn assemble(
         Targets::Past { .. } => Source::Skip,
         Targets::Shift(by) => Source::Shift { by: *by },
         Targets::Earliest | Targets::Missing(_) => Source::Earliest,
-        Targets::Undo { plan, .. } => Source::Undo {
-            plan: plan.id.clone(),
+        Targets::Undo(of) => Source::Undo {
+            plan: of.plan.id.clone(),
+        },
+        Targets::Finish(of) => Source::Finish {
+            plan: of.plan.id.clone(),
+            source: Box::new(of.plan.source.clone()),
         },
     };
     // Without a source checkpoint, only the history of checkpoints can say. A time of records is no time of reading:
     // the group may have read them hours later, and their producer's clock may be ahead.
-    let undone_since = match &source {
-        Source::Checkpoint { ended_at, .. } => Some(*ended_at),
+    let undone_since = match (&source, &planning.targets) {
+        (Source::Checkpoint { ended_at, .. }, _) => Some(*ended_at),
+        (_, Targets::Finish(of)) => of.plan.disowns.map(|disowns| disowns.after),
         _ => None,
     };
     let mut plan = Plan {
@@ -923,8 +895,12 @@ fn assemble(
         created_at: planning.now,
         approve_by: planning.now + seconds(policy.approve_within_seconds),
         apply_within_seconds: policy.apply_within_seconds,
-        waits_for_empty: active,
-        drift_limit: if active { drift_limit(planning) } else { 0 },
+        waits_for_empty: waits(planning),
+        drift_limit: if waits(planning) {
+            drift_limit(planning)
+        } else {
+            0
+        },
         source,
         moves,
         skips: match planning.targets {
@@ -1005,7 +981,9 @@ fn stateful(planning: &Planning<'_>, description: &GroupDescription) -> Option<&
                 .values()
                 .filter_map(|then| then.committed.as_ref())
                 .any(is_streams),
-            Targets::Undo { pre_image, .. } => pre_image.values().flatten().any(is_streams),
+            Targets::Undo(of) | Targets::Finish(of) => {
+                of.pre_image.values().flatten().any(is_streams)
+            }
             _ => false,
         };
     streams.then_some("Kafka Streams")

@@ -583,7 +583,7 @@ proptest! {
             now.insert(m.partition.clone(), seen);
         }
         let image = pre_image(&plan);
-        let (outcome, each) = judge(&plan, has_pre_image.then_some(&image), &answers, &now);
+        let (outcome, each) = judge(&plan, has_pre_image.then_some(&image), &answers, &now, false);
         prop_assert_eq!(each.len(), plan.moves.len());
         let at_target = |m: &super::plan::PartitionMove| now.get(&m.partition) == Some(&Ok(m.to.clone()));
         let all_there = plan.moves.iter().all(at_target);

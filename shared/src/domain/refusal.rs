@@ -9,6 +9,7 @@ use super::checkpoint::CheckpointId;
 use super::guard::verdict::Verdict;
 use super::offset::{Fault, TopicPartition, distance};
 use super::plan::PlanId;
+use super::rights::{Right, listed};
 
 /// A member of a group, as much as a person needs to find and stop it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -166,6 +167,13 @@ pub enum Refusal {
         /// Why not.
         why: String,
     },
+    /// Nothing that can be finished under that id.
+    NothingToFinish {
+        /// The plan asked for.
+        plan: PlanId,
+        /// Why not.
+        why: String,
+    },
     /// The brokers belong to another cluster than the configuration or the checkpoint says.
     ClusterMismatch {
         /// The cluster id required.
@@ -284,10 +292,13 @@ pub enum Refusal {
         /// Its execution.
         execution: String,
     },
-    /// The principal that applies may not commit for this group.
+    /// The principal that applies lacks rights that the plan needs.
     NotAuthorisedToAlter {
         /// The group.
         group: String,
+        /// Which rights; empty in refusals that were stored before these were told.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        missing: Vec<Right>,
     },
     /// What is asked for does not follow from what was seen.
     NotWarranted {
@@ -513,6 +524,12 @@ impl fmt::Display for Refusal {
                     "plan {plan} cannot be undone: {why}; name another target"
                 )
             }
+            Self::NothingToFinish { plan, why } => {
+                write!(
+                    f,
+                    "plan {plan} cannot be finished: {why}; name another target"
+                )
+            }
             Self::ClusterMismatch { required, seen } => write!(
                 f,
                 "the brokers belong to cluster {seen}, required is {required}; check the bootstrap servers"
@@ -637,9 +654,14 @@ impl fmt::Display for Refusal {
                 "another recovery of this group is open (plan {plan}, execution {execution}); \
                  decide or stop that one first"
             ),
-            Self::NotAuthorisedToAlter { group } => write!(
+            Self::NotAuthorisedToAlter { group, missing } if missing.is_empty() => write!(
                 f,
                 "the principal may not commit offsets for group {group}; grant it READ on the group and its topics"
+            ),
+            Self::NotAuthorisedToAlter { missing, .. } => write!(
+                f,
+                "the applying principal lacks {}; grant it that, then plan again",
+                listed(missing)
             ),
             Self::NotWarranted { partition, verdict } => write!(
                 f,

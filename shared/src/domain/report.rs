@@ -90,10 +90,17 @@ pub fn conclude(on_record: OnRecord<'_>) -> Conclusion {
         let conclusion = match outcome {
             Outcome::Verified => succeeded("VERIFIED", outcome.to_string()),
             Outcome::AppliedThenMoved => succeeded("APPLIED_THEN_MOVED", outcome.to_string()),
+            Outcome::Overwritten => failed(
+                "OVERWRITTEN",
+                format!(
+                    "{outcome}; stop what writes them (a tool, an offset sync), or see whether consumers came and left, and \
+                     plan again"
+                ),
+            ),
             Outcome::PartiallyApplied => failed(
                 "PARTIALLY_APPLIED",
                 format!(
-                    "{outcome}; look at each partition, keep the consumers stopped and plan again"
+                    "{outcome}; look at each partition, keep the consumers stopped, and finish the plan or undo it"
                 ),
             ),
             Outcome::Unknown | Outcome::NotApplied => failed(
@@ -191,6 +198,11 @@ fn not_applied(
                 ..failed("APPROVED_NOT_APPLIED", why)
             }
         }
+        // Nobody was asked.
+        None if !refusals.is_empty() => Conclusion {
+            refusals: refusals.to_vec(),
+            ..failed("REFUSED", refused(refusals))
+        },
         Some((ApprovalStatus::Pending | ApprovalStatus::Superseded, _)) | None => {
             let why = match (refusals.is_empty(), on_record.error) {
                 (false, _) => refused(refusals),
@@ -272,6 +284,50 @@ mod tests {
         );
         // A second try of the same step was refused, and nothing was stopped by that.
         assert_eq!(ended(Outcome::Verified), codes("VERIFIED", vec![]));
+    }
+
+    #[test]
+    fn a_plan_that_nobody_was_asked_of_is_refused_for_what_is_on_record_of_it() {
+        let plan = Scene::incident().ready();
+        let mut recovery = recovery(&plan);
+        let lacking = Refusal::NotAuthorisedToAlter {
+            group: "shipment-sync".to_owned(),
+            missing: vec![],
+        };
+        let concluded = |recovery: &Recovery, error| {
+            let record = PlanRecord {
+                id: plan.id.clone(),
+                execution: EXECUTION.to_owned(),
+                created_at: plan.created_at,
+                cluster: plan.cluster.clone(),
+                group: plan.group.clone(),
+                dry_run: false,
+                requested_by: String::new(),
+                reason: String::new(),
+                result: PlanResult::Ready(plan.clone()),
+            };
+            conclude(OnRecord {
+                plan: Some(&record),
+                approval: None,
+                recovery: Some(recovery),
+                may_have_sent: false,
+                error,
+            })
+        };
+        // The brokers were away when they were asked for the rights: nobody was asked, and it is no refusal.
+        let failed = concluded(&recovery, Some("the brokers do not answer"));
+        assert_eq!(failed.code, "NOT_APPROVED");
+        assert_eq!(
+            failed.message,
+            "the brokers do not answer. No offset was changed"
+        );
+        recovery.refusals = vec![lacking.clone()];
+        let refused = concluded(&recovery, None);
+        assert_eq!(refused.status, AuditStatus::Failed);
+        assert_eq!(
+            (refused.code.as_str(), refused.refusals),
+            ("REFUSED", vec![lacking])
+        );
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::domain::identity::{Identity, Requester};
 use crate::domain::offset::CommittedOffset;
 use crate::domain::plan::{PartitionMove, Plan, Source};
 use crate::domain::planner::seconds;
-use crate::domain::recovery::{Outcome, PartitionOutcome};
+use crate::domain::recovery::{Outcome, PartitionOutcome, Recovery};
 use crate::domain::refusal::MemberSeen;
 
 /// The style sheet. The content security policy names its hash, so that no other style has effect.
@@ -107,9 +107,9 @@ pub(super) fn plan(case: &Case, shown: Shown, now: Timestamp) -> Result<String, 
         to_stop: to_stop(case, now).map(members),
         effect: effect(plan, stage == Stage::Open),
         figures: figures(plan),
-        warnings: warnings(plan),
+        warnings: warnings(case),
         why: lines(&plan.reason),
-        source: source(plan),
+        source: source(&plan.source),
         sets_aside: plan.disowns.map(|disowns| time(disowns.after)),
         decide_by: time(approval.approve_by),
         apply_by: approval.apply_by(plan).map_or_else(
@@ -302,15 +302,22 @@ impl Row {
                     "applied, since moved to {}",
                     now.map_or("no commit".to_owned(), |now| now.to_string())
                 ),
+                PartitionOutcome::Overwritten { now } => format!(
+                    "applied, since overwritten with {}",
+                    now.map_or("no commit".to_owned(), |now| now.to_string())
+                ),
                 PartitionOutcome::Unknown { seen } => format!("unknown: {seen}"),
             }),
             result_tone: match result {
                 Some(PartitionOutcome::Applied | PartitionOutcome::AppliedThenMoved { .. }) => {
                     "good"
                 }
-                Some(PartitionOutcome::NotApplied | PartitionOutcome::Unknown { .. }) | None => {
-                    "bad"
-                }
+                Some(
+                    PartitionOutcome::NotApplied
+                    | PartitionOutcome::Overwritten { .. }
+                    | PartitionOutcome::Unknown { .. },
+                )
+                | None => "bad",
             },
         }
     }
@@ -332,7 +339,7 @@ fn ordered(case: &Case) -> Vec<&PartitionMove> {
         moves.sort_by_key(|m| {
             let settled = match case.result.get(&m.partition) {
                 Some(PartitionOutcome::Unknown { .. }) => 0,
-                Some(PartitionOutcome::NotApplied) => 1,
+                Some(PartitionOutcome::NotApplied | PartitionOutcome::Overwritten { .. }) => 1,
                 Some(PartitionOutcome::AppliedThenMoved { .. } | PartitionOutcome::Applied)
                 | None => 2,
             };
@@ -454,14 +461,21 @@ fn ranges(partitions: &[i32]) -> String {
     )
 }
 
-fn warnings(plan: &Plan) -> Vec<WarningShown> {
-    plan.warnings
+/// What is not known of rights stands first: it is of the recovery, and not in the plan.
+fn warnings(case: &Case) -> Vec<WarningShown> {
+    let unknown_rights = case
+        .recovery
         .iter()
-        .map(|warning| WarningShown {
-            text: warning.to_string(),
-            more: members(warning.members_to_stop()),
-        })
-        .collect()
+        .filter_map(Recovery::rights_warning)
+        .map(|text| WarningShown {
+            text,
+            more: Vec::new(),
+        });
+    let of_plan = case.plan.warnings.iter().map(|warning| WarningShown {
+        text: warning.to_string(),
+        more: members(warning.members_to_stop()),
+    });
+    unknown_rights.chain(of_plan).collect()
 }
 
 /// Members by name, as somebody who has to stop them needs it.
@@ -520,15 +534,21 @@ fn figures(plan: &Plan) -> [Figure; 3] {
 }
 
 /// Where the targets come from. Nobody reads nanoseconds.
-fn source(plan: &Plan) -> String {
-    match &plan.source {
+fn source(source: &Source) -> String {
+    match source {
         Source::Checkpoint { id, ended_at } => format!("checkpoint {id} of {}", time(*ended_at)),
         Source::Timestamp { at } => format!("the first records at or after {}", time(*at)),
+        Source::Finish { plan, source } => {
+            format!(
+                "{}, where plan {plan} did not move it",
+                self::source(source)
+            )
+        }
         Source::Offsets
         | Source::Shift { .. }
         | Source::Earliest
         | Source::Undo { .. }
-        | Source::Skip => plan.source.to_string(),
+        | Source::Skip => source.to_string(),
     }
 }
 
@@ -558,7 +578,12 @@ fn tone(stage: &Stage) -> &'static str {
         }
         Stage::Ended(Outcome::Verified | Outcome::AppliedThenMoved) => "good",
         Stage::Expired | Stage::Superseded | Stage::Undecided | Stage::Rejected => "neutral",
-        Stage::Ended(Outcome::NotApplied | Outcome::PartiallyApplied | Outcome::Unknown)
+        Stage::Ended(
+            Outcome::NotApplied
+            | Outcome::Overwritten
+            | Outcome::PartiallyApplied
+            | Outcome::Unknown,
+        )
         | Stage::EndedUnsent
         | Stage::EndedUnproven => "bad",
     }
@@ -578,6 +603,7 @@ fn title(stage: &Stage) -> &'static str {
         Stage::Ended(Outcome::Verified) => "applied and verified",
         Stage::Ended(Outcome::AppliedThenMoved) => "applied",
         Stage::Ended(Outcome::NotApplied) | Stage::EndedUnsent => "not applied",
+        Stage::Ended(Outcome::Overwritten) => "overwritten",
         Stage::Ended(Outcome::PartiallyApplied) => "partially applied",
         Stage::Ended(Outcome::Unknown) | Stage::EndedUnproven => "outcome unknown",
     }
@@ -615,10 +641,9 @@ fn headline(stage: &Stage, approval: &Approval, now: Timestamp) -> String {
         Stage::Ended(Outcome::NotApplied) => {
             format!("Approved, but not applied: {}.", Outcome::NotApplied)
         }
-        Stage::Ended(Outcome::PartiallyApplied) => {
-            format!("Look at this: {}.", Outcome::PartiallyApplied)
-        }
-        Stage::Ended(Outcome::Unknown) => format!("Look at this: {}.", Outcome::Unknown),
+        Stage::Ended(
+            outcome @ (Outcome::Overwritten | Outcome::PartiallyApplied | Outcome::Unknown),
+        ) => format!("Look at this: {outcome}."),
         Stage::EndedUnsent => "Approved, but not applied: nothing was sent.".to_owned(),
         Stage::EndedUnproven => {
             "Look at this: it ended while it was applied, and nothing was verified.".to_owned()
@@ -675,7 +700,13 @@ fn next(stage: &Stage) -> Option<&'static str> {
         | Stage::Undecided
         | Stage::Ended(Outcome::NotApplied)
         | Stage::EndedUnsent => Some("If it is still to be done, ask for a new plan."),
-        Stage::Ended(Outcome::PartiallyApplied | Outcome::Unknown) | Stage::EndedUnproven => {
+        Stage::Ended(Outcome::Overwritten) => Some(
+            "Find what writes the group's offsets, such as a tool or an offset sync, stop it, and ask for a new plan.",
+        ),
+        Stage::Ended(Outcome::PartiallyApplied) => Some(
+            "Keep the consumers stopped, look at each partition, and finish this plan or undo it.",
+        ),
+        Stage::Ended(Outcome::Unknown) | Stage::EndedUnproven => {
             Some("Keep the consumers stopped, look at each partition, and plan again.")
         }
         Stage::Open

@@ -1,3 +1,6 @@
+mod activity;
+mod earlier;
+
 use super::*;
 use crate::domain::checkpoint::CheckpointId;
 use crate::domain::group::GroupType;
@@ -350,16 +353,6 @@ fn the_cluster_and_the_group() {
             }]),
         ),
         (
-            "the applying principal may not commit",
-            incident(|s| describe(&mut s.seen).may_alter = Some(false)),
-            Refused(vec![Refusal::NotAuthorisedToAlter { group: group() }]),
-        ),
-        (
-            "the broker does not say whether it may",
-            incident(|s| describe(&mut s.seen).may_alter = None),
-            back_to_31(vec![Warning::MayAlterUnknown]),
-        ),
-        (
             "offsets without a group protocol",
             incident(|s| describe(&mut s.seen).is_simple = true),
             back_to_31(vec![Warning::AssignOnly]),
@@ -372,10 +365,7 @@ fn the_cluster_and_the_group() {
                     oldest: Some(at("08:00:00")),
                     disowned: 0,
                 }),
-                |s| {
-                    live(s);
-                    describe(&mut s.seen).may_alter = Some(false);
-                },
+                live,
             ),
             Refused(vec![
                 Refusal::NoCheckpointBefore {
@@ -387,7 +377,6 @@ fn the_cluster_and_the_group() {
                     state: "Stable".into(),
                     members: vec![member_seen("worker-a"), member_seen("worker-b")],
                 },
-                Refusal::NotAuthorisedToAlter { group: group() },
             ]),
         ),
     ]);
@@ -1206,7 +1195,11 @@ fn named_offsets() {
                 make_dead(&mut s.seen);
                 commit_nothing(&mut s.seen);
             }),
-            Refused(vec![Refusal::GroupNotFound { group: group() }]),
+            Refused(vec![
+                Refusal::GroupNotFound { group: group() },
+                unknown(p(0)),
+                unknown(p(1)),
+            ]),
         ),
         (
             "offsets that other tools mean something else by",
@@ -1616,8 +1609,8 @@ fn a_plan_says_what_it_was_made_of() {
     );
     assert_eq!(plan.requested_by, "ana");
 
-    // Of a group that is stopped, nothing may move at all.
-    let plan = incident(waits).ready();
+    // Where nothing waits, nothing may move at all.
+    let plan = Scene::incident().ready();
     assert!(!plan.waits_for_empty);
     assert_eq!(plan.drift_limit, 0);
 }
