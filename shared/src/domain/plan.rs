@@ -293,11 +293,11 @@ fn count(members: &[super::refusal::MemberSeen]) -> String {
     }
 }
 
-/// What may happen to the commits until a group has stopped.
+/// What may happen to the commits until a group has stopped. The digests of stored plans cover this text.
 fn until(drift_limit: u64) -> String {
     match drift_limit {
         0 => "no commit that it moves may move until then".to_owned(),
-        limit => format!("until then its commits may go forward by at most {limit} per partition"),
+        limit => format!("until then its commits may go forward by at most {limit} a partition"),
     }
 }
 

@@ -829,6 +829,14 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_of_before_rights_were_named_can_be_read() {
+        let stored = serde_json::json!({"code": "NOT_AUTHORISED_TO_ALTER", "group": "g"});
+        let refusal: Refusal = serde_json::from_value(stored.clone()).unwrap();
+        assert!(refusal.to_string().contains("group g"), "{refusal}");
+        assert_eq!(serde_json::to_value(refusal).unwrap(), stored);
+    }
+
+    #[test]
     fn a_live_group_is_refused_by_the_names_of_its_members() {
         let member = |n: usize| MemberSeen {
             client_id: format!("c{n}"),
