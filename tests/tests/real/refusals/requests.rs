@@ -72,7 +72,8 @@ async fn a_log_that_the_group_does_not_read(world: &World) -> Outcome {
     // Below its start, within it, and beyond its end: one answer.
     let mut answers = BTreeSet::new();
     for offset in [0, 5, 1_000] {
-        let refused = scene.refuses(&asked(offset), &["PARTITION_UNKNOWN"], &[]);
+        let asked = asked(offset);
+        let refused = scene.refuses(&asked, &["PARTITION_UNKNOWN"], &[]);
         answers.insert(refused.await?.message);
     }
     assert_eq!(answers.len(), 1, "{answers:?}");
