@@ -16,14 +16,11 @@ use super::looks::Look;
 use super::pack::Packed;
 use super::table::{Range, Transacted, Write};
 use super::{Result, Store};
-use crate::domain::guard::sample::Sample;
+use crate::domain::guard::sample::{LATEST_RUNS, Sample};
 use crate::domain::offset::{ClusterId, GroupId};
 
 /// How many runs are remembered. Two hours of the usual schedule.
 pub const RING_RUNS: u64 = 24;
-
-/// How many of them show who is in the group at present.
-const LATEST_RUNS: u64 = 3;
 
 /// How long a run is remembered at most.
 const KEPT: SignedDuration = SignedDuration::from_hours(7 * 24);
@@ -126,7 +123,7 @@ impl Store {
         })
     }
 
-    /// The looks of the newest few runs, oldest first, as far as they can be read and have not expired at `now`.
+    /// The looks of the [`LATEST_RUNS`], oldest first, as far as they can be read and have not expired at `now`.
     ///
     /// # Errors
     /// The table cannot be reached, or what says where the ring stands is damaged.
@@ -141,7 +138,7 @@ impl Store {
             let newest = head.newest.map_or(0, |(number, _)| number);
             let pk = keys::samples(cluster, group);
             let mut latest = Vec::new();
-            for number in newest.saturating_sub(LATEST_RUNS - 1).max(1)..=newest {
+            for number in newest.saturating_sub(u64::from(LATEST_RUNS) - 1).max(1)..=newest {
                 let key = keys::sample_place(cluster, group, number % RING_RUNS);
                 let Some(item) = self.get(&key).await? else {
                     continue;

@@ -31,9 +31,6 @@ const A_DAY: SignedDuration = SignedDuration::from_hours(24);
 /// How long the execution of a plan may take until it claims the group.
 const UNTIL_CLAIMED: SignedDuration = SignedDuration::from_mins(2);
 
-/// In how many of the latest runs a member must have been seen to be one that may come back.
-const RUNS_OF_MEMBERS: usize = 3;
-
 /// Everything from which a group's plan is made.
 pub(super) struct Proposing<'a, R, D, K> {
     pub(super) watched: &'a Watched<'a>,
@@ -205,7 +202,7 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
             config_hash: &resolved.config_hash,
             pinned_cluster: resolved.cluster.cluster_id.as_ref(),
             seen: &seen,
-            looks: of_latest_runs(self.samples, RUNS_OF_MEMBERS),
+            looks: of_latest_runs(self.samples),
             targets,
         }))
     }

@@ -12,6 +12,9 @@ use crate::domain::refusal::MemberSeen;
 /// Readings that lie further apart say nothing about what happened between them. Ten runs of the usual schedule.
 pub const LONGEST_GAP: SignedDuration = SignedDuration::from_mins(50);
 
+/// How many runs show who is in the group at present, where it is Empty at times.
+pub const LATEST_RUNS: u8 = 3;
+
 /// A member of the group, as far as the guard needs to tell one from another and a person to find it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SampledMember {
@@ -271,15 +274,15 @@ pub fn latest_members(looks: &[Sample], now: Timestamp) -> Vec<MemberSeen> {
     latest
 }
 
-/// The looks of the latest `runs` runs of `samples`.
+/// The looks of the [`LATEST_RUNS`] of `samples`.
 #[must_use]
-pub fn of_latest_runs(samples: &[Sample], runs: usize) -> &[Sample] {
+pub fn of_latest_runs(samples: &[Sample]) -> &[Sample] {
     let mut of: Vec<Timestamp> = Vec::new();
     let earlier = samples.iter().rposition(|look| {
         if of.last() != Some(&look.run) {
             of.push(look.run);
         }
-        of.len() > runs
+        of.len() > usize::from(LATEST_RUNS)
     });
     let from = earlier.map_or(0, |earlier| earlier + 1);
     samples.get(from..).unwrap_or_default()
