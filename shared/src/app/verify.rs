@@ -73,11 +73,11 @@ where
         Some(_) => {
             let reader = connect(&plan.cluster).await?;
             let now = read_back(&reader, &plan).await?;
-            let described = reader.describe(&plan.group).await;
-            // Consumers that assign themselves are members of nothing.
-            let is_memberless = described.is_ok_and(|group| {
-                group.state == GroupState::Empty && group.members.is_empty() && !group.is_simple
-            });
+            let all_there = plan
+                .moves
+                .iter()
+                .all(|m| matches!(now.get(&m.partition), Some(Ok(now)) if *now == m.to));
+            let is_memberless = !all_there && is_memberless(&reader, &plan).await;
             (now, is_memberless)
         }
     };
@@ -103,6 +103,15 @@ where
         next: Next::Report,
         wait_until: None,
         outcome: Some(outcome),
+    })
+}
+
+/// Whether nobody is in the plan's group. Consumers that assign themselves are members of nothing, so of a group that
+/// never had a protocol that says nothing; and neither does a description that fails.
+async fn is_memberless<R: ReadGroups>(reader: &R, plan: &Plan) -> bool {
+    let described = reader.describe(&plan.group).await;
+    described.is_ok_and(|group| {
+        group.state == GroupState::Empty && group.members.is_empty() && !group.is_simple
     })
 }
 
