@@ -418,8 +418,14 @@ fn foreign_source(planning: &Planning<'_>) -> Option<Refusal> {
         Targets::Checkpoint { checkpoint, .. } => Some(Refusal::CheckpointNotFound {
             id: checkpoint.id.clone(),
         }),
-        Targets::Undo(of) => Some(executed::foreign(true, of.plan.id.clone())),
-        Targets::Finish(of) => Some(executed::foreign(false, of.plan.id.clone())),
+        Targets::Undo(of) => Some(Refusal::NothingToUndo {
+            plan: of.plan.id.clone(),
+            why: "it belongs to another group".to_owned(),
+        }),
+        Targets::Finish(of) => Some(Refusal::NothingToFinish {
+            plan: of.plan.id.clone(),
+            why: "it belongs to another group".to_owned(),
+        }),
         _ => None,
     }
 }

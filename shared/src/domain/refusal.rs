@@ -626,7 +626,7 @@ impl fmt::Display for Refusal {
             Self::PartitionUnknown { partition } => write!(
                 f,
                 "the group has no commit for {partition}; name partitions that it has committed, \
-                 or set restore_missing if its commit expired"
+                 or, if its commit expired, name a checkpoint and set restore_missing"
             ),
             Self::UnstableOffsets { partition } => write!(
                 f,

@@ -3,11 +3,11 @@
 use super::{Together, Wanted};
 use crate::domain::executed::Executed;
 use crate::domain::offset::{CommittedOffset, TopicPartition};
-use crate::domain::plan::{LeftAlone, PlanId};
+use crate::domain::plan::LeftAlone;
 use crate::domain::recovery::PartitionOutcome;
 use crate::domain::refusal::Refusal;
 
-/// What to leave alone of what is on record, before anything is read from it.
+/// Why an undo leaves a partition alone whatever its reading says.
 pub(super) fn left_by_undo(of: Executed<'_>, partition: &TopicPartition) -> Option<LeftAlone> {
     if of.move_of(partition).is_none() {
         return Some(LeftAlone::NotMovedThen);
@@ -18,7 +18,7 @@ pub(super) fn left_by_undo(of: Executed<'_>, partition: &TopicPartition) -> Opti
     }
 }
 
-/// The same for a plan that is to be finished.
+/// Why a finish leaves a partition alone whatever its reading says.
 pub(super) fn left_by_finish(of: Executed<'_>, partition: &TopicPartition) -> Option<LeftAlone> {
     if of.move_of(partition).is_none() {
         return Some(LeftAlone::NotInPlan);
@@ -101,16 +101,6 @@ pub(super) fn finish(
             Wanted::Commit(to.clone(), Together::No)
         }
         Some(to) => Wanted::Commit(to.clone(), Together::Yes),
-    }
-}
-
-/// A source that belongs to another group, as if there were none.
-pub(super) fn foreign(is_undo: bool, plan: PlanId) -> Refusal {
-    let why = "it belongs to another group".to_owned();
-    if is_undo {
-        Refusal::NothingToUndo { plan, why }
-    } else {
-        Refusal::NothingToFinish { plan, why }
     }
 }
 
