@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::apply::load;
-use crate::domain::refusal::Refusal;
+use crate::domain::reasons;
 use crate::domain::rights;
 use crate::error::Error;
 use crate::ports::ReadGroups;
@@ -47,6 +47,6 @@ where
     }
     Ok(Checked {
         allowed: judged.refusals.is_empty(),
-        refused: judged.refusals.iter().map(Refusal::code).collect(),
+        refused: reasons::codes(&judged.refusals),
     })
 }
