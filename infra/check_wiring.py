@@ -27,6 +27,8 @@ OWN_ERRORS = {"OffsetGuard.Transient", "OffsetGuard.Conflict", "OffsetGuard.Inva
 # The only error that proves that the function never ran.
 NEVER_RAN = {"Lambda.TooManyRequestsException"}
 INVOKE = "arn:aws:states:::lambda:invoke"
+# What is done as the principal that may commit: one step that alters, and one that asks whether it could.
+APPLIES = {"apply", "check_rights"}
 # Actions that know no narrower resource, in the one statement where they are allowed.
 UNSCOPED = {"ec2:", "logs:"}
 # What is always asked of a key, so that a condition on the key says something.
@@ -108,6 +110,8 @@ def check_graph(machine):
     ends = {name for name, state in states.items() if state["Type"] in ("Succeed", "Fail") or state.get("End")}
     for name in sorted(ends & reachable(states, start, without="Report")):
         yield f"{name} can be reached without Report"
+    if "RequestApproval" in reachable(states, start, without="CheckRights"):
+        yield "RequestApproval can be reached without CheckRights"
     if "Report" in reachable(states, "Observe", without="Verify"):
         yield "Report can be reached from Observe without Verify"
     if "Verify" in reachable(states, LETS_THROUGH["reconcile"][0], without="Confirm"):
@@ -183,8 +187,10 @@ def check_tasks(machine, functions):
         steps = properties["Environment"]["Variables"]["OFFSET_GUARD_STEPS"].split(",")
         if step not in steps:
             yield f"{name} asks {function} for the step {step!r}; it runs {', '.join(steps)}"
-        if (function == "RewindApplyFunction") != (name == "Apply"):
-            yield f"{name} invokes {function}: Apply, and only Apply, invokes RewindApplyFunction"
+        if function == "RewindApplyFunction" and step not in APPLIES:
+            yield f"{name} asks RewindApplyFunction for {step!r}: it is there for {', '.join(sorted(APPLIES))} alone"
+        if (step == "apply") != (name == "Apply"):
+            yield f"{name} asks for the step {step!r}: Apply, and only Apply, alters offsets"
 
         limit, timeout = state.get("TimeoutSeconds"), properties["Timeout"]
         if not isinstance(limit, int):

@@ -95,25 +95,6 @@ pub struct ClusterConfig {
     pub rest_proxy_url: Option<Url>,
 }
 
-impl ClusterConfig {
-    /// Whether who reads is also who applies, so that what the brokers say of the one's rights is true of the other's.
-    #[must_use]
-    pub fn has_one_principal(&self) -> bool {
-        match &self.auth {
-            AuthKind::Plaintext | AuthKind::Tls => true,
-            // Each function signs with its own role.
-            AuthKind::MskIam { .. } => false,
-            AuthKind::SaslPlain
-            | AuthKind::ScramSha256
-            | AuthKind::ScramSha512
-            | AuthKind::Mtls => self
-                .secrets
-                .as_ref()
-                .is_some_and(|secrets| secrets.read == secrets.apply),
-        }
-    }
-}
-
 /// A configured group, with all that applies to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedGroup<'c> {

@@ -52,6 +52,9 @@ pub enum Error {
     /// A broker.
     #[error("talking to Kafka failed")]
     Kafka(#[from] KafkaError),
+    /// A broker, asked for the rights of the applying principal.
+    #[error("what the applying principal may do could not be asked")]
+    RightsUnread(#[source] KafkaError),
     /// The table.
     #[error("the table failed")]
     Store(#[from] StoreError),
@@ -118,7 +121,7 @@ impl Error {
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Kafka(error) => match error.class() {
+            Self::Kafka(error) | Self::RightsUnread(error) => match error.class() {
                 kafka::ErrorClass::Transient
                 | kafka::ErrorClass::ElementTransient
                 | kafka::ErrorClass::NewHandleNeeded => ErrorClass::Transient,

@@ -15,6 +15,7 @@ use crate::domain::offset::{
     ClusterId, CommittedOffset, Fault, FoundByTime, GroupId, TopicPartition,
 };
 use crate::domain::recovery::AlterAnswer;
+use crate::domain::rights::Rights;
 use crate::kafka::KafkaError;
 
 /// Reads groups and logs. Nothing it does can change an offset.
@@ -40,6 +41,13 @@ pub trait ReadGroups: Sync {
         &self,
         group: &GroupId,
     ) -> impl Future<Output = Result<GroupDescription, Fault>> + Send;
+
+    /// What the connection's own principal may do with the offsets of `group` in `topics`, as the brokers say.
+    fn rights(
+        &self,
+        group: &GroupId,
+        topics: &BTreeSet<String>,
+    ) -> impl Future<Output = Result<Rights, KafkaError>> + Send;
 
     /// The committed offsets of exactly these partitions, with `require_stable`.
     fn committed(

@@ -69,6 +69,8 @@ pub enum RewindStep {
     },
     /// See whether the group is at rest.
     Observe(PlanStep),
+    /// Ask what the applying principal may do.
+    CheckRights(PlanStep),
     /// Change the offsets.
     Apply(PlanStep),
     /// Prove what was changed.

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use lambda_runtime::{Context, Error, LambdaEvent, service_fn};
-use offset_guard::app::{apply, observe, plan, verify};
+use offset_guard::app::{apply, observe, plan, rights, verify};
 use offset_guard::connect::Role;
 use offset_guard::env::{Env, event};
 use offset_guard::error;
@@ -26,6 +26,7 @@ async fn main() -> Result<(), Error> {
 #[serde(untagged)]
 enum Answer {
     Plan(offset_guard::wire::PlanAnswer),
+    CheckRights(rights::Checked),
     Observe(observe::Observed),
     Apply(apply::Applied),
     Verify(verify::Verified),
@@ -52,6 +53,9 @@ async fn handle(env: &Env, received: LambdaEvent<Value>) -> Result<Answer, error
         }
         RewindStep::Observe(step) => {
             Answer::Observe(Box::pin(observe::run(config, store, &step, read)).await?)
+        }
+        RewindStep::CheckRights(step) => {
+            Answer::CheckRights(Box::pin(rights::run(store, &step, connect.reader)).await?)
         }
         RewindStep::Apply(step) => {
             let left = time_left(&received.context);

@@ -16,6 +16,7 @@ use crate::domain::plan::{Plan, PlanId, PlanResult};
 use crate::domain::reasons;
 use crate::domain::recovery::{AlterAnswer, LONGEST_REQUEST, Recovery};
 use crate::domain::refusal::Refusal;
+use crate::domain::rights;
 use crate::error::Error;
 use crate::kafka::alter_size;
 use crate::ports::{AlterGroups, ReadGroups, ReadRecords};
@@ -162,6 +163,10 @@ impl Door<'_> {
     ) -> Result<Result<ApprovedPlan, Vec<Refusal>>, Error> {
         let (store, plan) = (self.store, self.plan);
         let partitions = plan.moves.iter().map(|m| m.partition.clone()).collect();
+        let rights = reader
+            .rights(&plan.group, &rights::topics(plan))
+            .await
+            .map_err(Error::RightsUnread)?;
         let seen = observe_stable(reader, &plan.group, &partitions).await?;
         let approval = store
             .approval_of(&plan.id)
@@ -187,6 +192,7 @@ impl Door<'_> {
                 apply_enabled: store.apply_switch().await?.unwrap_or(self.default_switch),
                 config_hash: &config_hash,
                 seen: &seen,
+                rights: &rights,
                 pre_image: pre_image.as_ref(),
                 rereads: self.rereads,
             },

@@ -88,7 +88,7 @@ async fn ask(
         .await?;
     let url = link.url(public_url);
     slack
-        .send(&messages::approval(&plan, &approval, &url))
+        .send(&messages::approval(&plan, &recovery, &approval, &url))
         .await?;
     Ok(())
 }

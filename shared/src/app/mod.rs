@@ -25,6 +25,7 @@ pub mod plan;
 pub mod reconcile;
 pub mod report;
 pub mod reread;
+pub mod rights;
 pub mod sweep;
 pub mod verify;
 

@@ -98,7 +98,11 @@ where
             let (state, members) = match seen.activity() {
                 Activity::Active { state, members } => (state.to_string(), members_seen(&members)),
                 Activity::Unproven { seen } => (seen, Vec::new()),
-                Activity::Inactive => ("Empty, but its offsets move".to_owned(), Vec::new()),
+                Activity::Inactive => (
+                    "Empty, but its offsets move: a tool writes them, or consumers that assign themselves"
+                        .to_owned(),
+                    Vec::new(),
+                ),
             };
             let refusal = Refusal::NotEmptyInTime { state, members };
             store.note_refusals(&step.plan_id, &[refusal]).await?;

@@ -1,24 +1,28 @@
 //! Plans a recovery: finds the target, reads the group, lets the rules decide, claims the group, stores the plan.
 
+mod earlier;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use self::earlier::Earlier;
 use super::people::{execution_name, four_eyes};
 use super::{observe_stable, plan_id};
 use crate::config::{Config, ResolvedGroup};
 use crate::domain::checkpoint::{Checkpoint, CheckpointHeader, CheckpointId};
 use crate::domain::choice::{Choice, Older, PassedOver, Search, undone_for};
+use crate::domain::group::Activity;
 use crate::domain::identity::Requester;
 use crate::domain::near::nearest;
 use crate::domain::offset::{ClusterId, Fault, FoundByTime, GroupId, TopicPartition};
 use crate::domain::plan::{
     CSV_VERSION, Disowns, Plan, PlanId, PlanRecord, PlanResult, Source, check_plan, partitions,
 };
-use crate::domain::planner::{Planned, Planning, Targets, plan, seconds};
+use crate::domain::planner::{Planned, Planning, Targets, members_seen, plan, seconds};
 use crate::domain::reasons;
-use crate::domain::recovery::{Claim, Outcome, PreImage, Recovery};
+use crate::domain::recovery::{Claim, Recovery};
 use crate::domain::refusal::{Refusal, Stale};
 use crate::domain::request::{ResetSpec, RewindRequest};
 use crate::domain::text::{count, grouped};
@@ -54,7 +58,7 @@ where
         return of_execution(execution, &record).map(answer);
     }
     if let Some(given) = input.get("plan_id") {
-        return take_over(config, store, execution, id, given).await;
+        return take_over(config, store, execution, id, given, connect).await;
     }
     let now = Timestamp::now();
     let empty = Value::Null;
@@ -201,14 +205,11 @@ where
     };
     let reader = connect(&request.cluster).await?;
     let cluster_id = reader.cluster_id().await?;
-    let found = find(store, &cluster_id, request, now).await?;
-    let mut seen = observe_stable(&reader, &request.group, &found.partitions()).await?;
-    if let Ok(description) = &mut seen.description
-        && !resolved.cluster.has_one_principal()
-    {
-        // The brokers spoke of the reading principal, and another one will apply.
-        description.may_alter = None;
+    let mut found = find(store, &cluster_id, request, now).await?;
+    if let Found::Offsets { known, .. } = &mut found {
+        *known = committed_of(&reader, request, known).await?;
     }
+    let seen = observe_stable(&reader, &request.group, &found.partitions()).await?;
     let found = match found {
         // Only now is it known which partitions to ask about.
         Found::At { at, .. } => {
@@ -217,6 +218,7 @@ where
         }
         found => found,
     };
+    let looks = store.latest_looks(&cluster_id, &request.group, now).await?;
     let mut planned = plan(&Planning {
         id: id.clone(),
         now,
@@ -225,6 +227,7 @@ where
         config_hash: &resolved.config_hash,
         pinned_cluster: resolved.cluster.cluster_id.as_ref(),
         seen: &seen,
+        looks: &looks,
         targets: found.targets(),
     });
     if let Planned::Refused(refusals) = &mut planned {
@@ -303,6 +306,21 @@ async fn first_records<R: ReadGroups>(
         }
     }
     Ok(first)
+}
+
+/// Which of the partitions that a request names the group has a commit for, or may have. What it has none for is not
+/// read at all: whoever may ask for a group learns nothing of topics that the group does not read.
+async fn committed_of<R: ReadGroups>(
+    reader: &R,
+    request: &RewindRequest,
+    named: &BTreeSet<TopicPartition>,
+) -> Result<BTreeSet<TopicPartition>, Error> {
+    let named: Vec<_> = named.iter().cloned().collect();
+    let committed = reader.committed(&request.group, &named).await?;
+    let known = committed
+        .into_iter()
+        .filter(|(_, committed)| *committed != Ok(None));
+    Ok(known.map(|(partition, _)| partition).collect())
 }
 
 /// What a plan that goes back without a source checkpoint undoes: everything after the newest checkpoint that its
@@ -410,13 +428,18 @@ async fn yields(store: &Store, plan: &Plan, holder: &Claim) -> Result<bool, Erro
 }
 
 /// Executes a plan that was made before: by the guard, or by a dry run that a person has read.
-async fn take_over(
+async fn take_over<R, F>(
     config: &Config,
     store: &Store,
     execution: &str,
     own_id: PlanId,
     given: &Value,
-) -> Result<PlanAnswer, Error> {
+    connect: F,
+) -> Result<PlanAnswer, Error>
+where
+    R: ReadGroups,
+    F: AsyncFn(&str) -> Result<R, Error>,
+{
     let now = Timestamp::now();
     let id = PlanId(reasons::cut(
         given.as_str().unwrap_or_default(),
@@ -450,6 +473,9 @@ async fn take_over(
         {
             Refusal::RequesterUnverified
         }
+        Some(PlanResult::Ready(plan)) if let Some(active) = in_vain(plan, &connect).await? => {
+            active
+        }
         Some(PlanResult::Ready(plan)) => {
             match open(store, execution, plan, plan.apply_within_seconds, now).await? {
                 Opened::Yes => {
@@ -482,6 +508,25 @@ async fn take_over(
     keep(store, refused).await
 }
 
+/// Why nobody needs to be asked to approve a plan: the group is active, and nothing waits until it is not.
+async fn in_vain<R, F>(plan: &Plan, connect: &F) -> Result<Option<Refusal>, Error>
+where
+    R: ReadGroups,
+    F: AsyncFn(&str) -> Result<R, Error>,
+{
+    if plan.waits_for_empty {
+        return Ok(None);
+    }
+    let described = connect(&plan.cluster).await?.describe(&plan.group).await;
+    Ok(match Activity::of(&described) {
+        Activity::Active { state, members } => Some(Refusal::GroupActive {
+            state: state.to_string(),
+            members: members_seen(&members),
+        }),
+        Activity::Inactive | Activity::Unproven { .. } => None,
+    })
+}
+
 /// The target of a request, owned.
 enum Found {
     Checkpoint {
@@ -495,13 +540,15 @@ enum Found {
         at: Timestamp,
         offsets: BTreeMap<TopicPartition, Result<Option<FoundByTime>, Fault>>,
     },
-    Offsets(BTreeMap<TopicPartition, i64>),
+    Offsets {
+        offsets: BTreeMap<TopicPartition, i64>,
+        /// Those that the group has a commit for, or may have: of no others is anything read.
+        known: BTreeSet<TopicPartition>,
+    },
     Shift(i64),
     Earliest,
-    Undo {
-        plan: Box<Plan>,
-        pre_image: PreImage,
-    },
+    Undo(Box<Earlier>),
+    Finish(Box<Earlier>),
     /// There is none, and this is why.
     Missing(Refusal),
 }
@@ -518,8 +565,8 @@ impl Found {
                 .chain(newest.iter().flat_map(|newest| newest.partitions.keys()))
                 .cloned()
                 .collect(),
-            Self::Offsets(offsets) => offsets.keys().cloned().collect(),
-            Self::Undo { plan, .. } => plan.moves.iter().map(|m| m.partition.clone()).collect(),
+            Self::Offsets { known, .. } => known.clone(),
+            Self::Undo(earlier) | Self::Finish(earlier) => earlier.partitions(),
             Self::At { .. } | Self::Shift(_) | Self::Earliest | Self::Missing(_) => BTreeSet::new(),
         }
     }
@@ -540,10 +587,11 @@ impl Found {
                 passed_over,
             },
             Self::At { at, offsets } => Targets::Timestamp { at: *at, offsets },
-            Self::Offsets(offsets) => Targets::Offsets(offsets),
+            Self::Offsets { offsets, .. } => Targets::Offsets(offsets),
             Self::Shift(by) => Targets::Shift(*by),
             Self::Earliest => Targets::Earliest,
-            Self::Undo { plan, pre_image } => Targets::Undo { plan, pre_image },
+            Self::Undo(earlier) => Targets::Undo(earlier.executed()),
+            Self::Finish(earlier) => Targets::Finish(earlier.executed()),
             Self::Missing(refusal) => Targets::Missing(refusal),
         }
     }
@@ -568,10 +616,20 @@ async fn find(
                 problem: "it reaches further back than time itself; write PT2H30M".to_owned(),
             }),
         },
-        ResetSpec::ToOffsets(offsets) => Found::Offsets(offsets.clone()),
+        ResetSpec::ToOffsets(offsets) => Found::Offsets {
+            offsets: offsets.clone(),
+            known: offsets.keys().cloned().collect(),
+        },
         ResetSpec::ShiftBy(by) => Found::Shift(*by),
         ResetSpec::ToEarliest => Found::Earliest,
-        ResetSpec::Undo(plan) => undo(store, plan, request).await?,
+        ResetSpec::Undo(plan) => match earlier::to_undo(store, plan, request).await? {
+            Ok(earlier) => Found::Undo(Box::new(earlier)),
+            Err(refusal) => Found::Missing(refusal),
+        },
+        ResetSpec::Finish(plan) => match earlier::to_finish(store, plan, request).await? {
+            Ok(earlier) => Found::Finish(Box::new(earlier)),
+            Err(refusal) => Found::Missing(refusal),
+        },
         ResetSpec::RewindBefore(before) => {
             newest_before(store, cluster_id, request, *before, now).await?
         }
@@ -684,36 +742,6 @@ async fn of_checkpoint(
         later,
         older,
         passed_over,
-    })
-}
-
-async fn undo(store: &Store, id: &PlanId, request: &RewindRequest) -> Result<Found, Error> {
-    let no = |why: &str| {
-        Found::Missing(Refusal::NothingToUndo {
-            plan: id.clone(),
-            why: why.to_owned(),
-        })
-    };
-    let Some(record) = store.plan(id).await? else {
-        return Ok(no("there is no such plan"));
-    };
-    let PlanResult::Ready(plan) = record.result else {
-        return Ok(no("it was never a plan that moves anything"));
-    };
-    if plan.group != request.group || plan.cluster != request.cluster {
-        return Ok(no("it belongs to another group"));
-    }
-    let applied = store
-        .recovery(id)
-        .await?
-        .and_then(|recovery| recovery.outcome)
-        .is_some_and(|outcome| outcome == Outcome::Verified);
-    let Some(pre_image) = store.pre_image(id).await?.filter(|_| applied) else {
-        return Ok(no("it was not applied and verified"));
-    };
-    Ok(Found::Undo {
-        plan: Box::new(plan),
-        pre_image,
     })
 }
 

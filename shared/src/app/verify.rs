@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::apply::load;
 use crate::domain::disowned::Undone;
+use crate::domain::group::GroupState;
 use crate::domain::offset::{CommittedOffset, Fault, TopicPartition};
 use crate::domain::plan::{PartitionMove, Plan};
 use crate::domain::recovery::{Outcome, PartitionOutcome, judge};
@@ -72,13 +73,22 @@ where
         });
     }
     let pre_image = store.pre_image(&plan.id).await?;
-    let now = match &pre_image {
+    let (now, is_memberless) = match &pre_image {
         // Never sent: no broker has to be asked, and none that fails can stand in the way of saying so.
-        None => BTreeMap::new(),
-        Some(_) => read_back(&connect(&plan.cluster).await?, &plan).await?,
+        None => (BTreeMap::new(), false),
+        Some(pre_image) => {
+            let reader = connect(&plan.cluster).await?;
+            let now = read_back(&reader, &plan).await?;
+            let all_there = plan.moves.iter().all(|m| {
+                let sent = pre_image.sent(m);
+                matches!(now.get(&m.partition), Some(Ok(now)) if now == sent.as_ref())
+            });
+            let is_memberless = !all_there && is_memberless(&reader, &plan).await;
+            (now, is_memberless)
+        }
     };
     let answers = store.answers(&plan.id).await?;
-    let (outcome, each) = judge(&plan, pre_image.as_ref(), &answers, &now);
+    let (outcome, each) = judge(&plan, pre_image.as_ref(), &answers, &now, is_memberless);
     if let (Some(disowns), Some(until)) = (plan.disowns, over)
         && let Some(undone) = undone(&plan, &each)
     {
@@ -114,6 +124,15 @@ fn undone(plan: &Plan, each: &BTreeMap<TopicPartition, PartitionOutcome>) -> Opt
     let back = plan.moves.iter().filter(|m| m.goes_back());
     let back: Vec<_> = back.filter(was_moved).map(|m| &m.partition).collect();
     (!back.is_empty()).then(|| Undone::of(back))
+}
+
+/// Whether nobody is in the plan's group. Consumers that assign themselves are members of nothing, so of a group that
+/// never had a protocol that says nothing; and neither does a description that fails.
+async fn is_memberless<R: ReadGroups>(reader: &R, plan: &Plan) -> bool {
+    let described = reader.describe(&plan.group).await;
+    described.is_ok_and(|group| {
+        group.state == GroupState::Empty && group.members.is_empty() && !group.is_simple
+    })
 }
 
 /// Every partition of the plan, read with a fresh handle; what fails for a moment is read again.

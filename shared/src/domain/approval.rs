@@ -13,6 +13,7 @@ use super::plan::{CSV_VERSION, PartitionMove, Plan, PlanDigest, PlanId, check_pl
 use super::planner::{members_seen, seconds};
 use super::recovery::{Claim, PreImage, Recovery};
 use super::refusal::{Refusal, Stale};
+use super::rights::{self, Rights};
 use super::text::time;
 
 /// Where an approval stands. It moves by one conditional write, once.
@@ -256,6 +257,8 @@ pub struct Evidence<'a> {
     pub config_hash: &'a str,
     /// The group now, read with `require_stable`.
     pub seen: &'a GroupObservation,
+    /// What the applying principal may do, as the brokers tell that principal.
+    pub rights: &'a Rights,
     /// The pre-image that an earlier try of the same recovery stored.
     pub pre_image: Option<&'a PreImage>,
     /// The records that the plan passes over, and their copies, read again: by partition and offset.
@@ -361,6 +364,7 @@ impl AlterRequest {
 /// All refusals, in a stable order.
 pub fn authorize(plan: &Plan, evidence: &Evidence<'_>) -> Result<ApprovedPlan, Vec<Refusal>> {
     let mut refusals = permission(plan, evidence);
+    refusals.extend(rights::judge(plan, evidence.rights).refusals);
     refusals.extend(staleness(plan, evidence));
     refusals.extend(passed_over(plan, evidence));
     let mut pending = Vec::new();

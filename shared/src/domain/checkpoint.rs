@@ -445,7 +445,6 @@ mod tests {
                 is_simple: false,
                 assignor: String::new(),
                 members: vec![],
-                may_alter: None,
             }),
             topics: [(
                 "t".to_owned(),

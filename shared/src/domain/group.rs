@@ -86,8 +86,6 @@ pub struct GroupDescription {
     pub assignor: String,
     /// Its members.
     pub members: Vec<Member>,
-    /// Whether this principal may commit for the group (`READ` on it); `None` where the broker did not say.
-    pub may_alter: Option<bool>,
 }
 
 /// What a topic is at the moment of the reading.
@@ -146,14 +144,14 @@ pub enum Activity {
     },
 }
 
-impl GroupObservation {
-    /// Whether the group is inactive: state Empty **and** no members **and** no error. Everything else is not.
+impl Activity {
+    /// What a description shows: a group is inactive in the state Empty **and** without members. Everything else is not.
     #[must_use]
-    pub fn activity(&self) -> Activity {
-        let description = match &self.description {
+    pub fn of(description: &Result<GroupDescription, Fault>) -> Self {
+        let description = match description {
             Ok(description) => description,
             Err(fault) => {
-                return Activity::Unproven {
+                return Self::Unproven {
                     seen: fault.to_string(),
                 };
             }
@@ -175,6 +173,14 @@ impl GroupObservation {
                 seen: description.state.to_string(),
             },
         }
+    }
+}
+
+impl GroupObservation {
+    /// Whether the group is inactive: state Empty **and** no members **and** no error. Everything else is not.
+    #[must_use]
+    pub fn activity(&self) -> Activity {
+        Activity::of(&self.description)
     }
 
     /// The committed offset of one partition, where one was read.

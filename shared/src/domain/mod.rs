@@ -5,6 +5,7 @@ pub mod audit;
 pub mod checkpoint;
 pub mod choice;
 pub mod disowned;
+pub mod executed;
 pub mod group;
 pub mod guard;
 pub mod identity;
@@ -19,6 +20,7 @@ pub mod recovery;
 pub mod refusal;
 pub mod report;
 pub mod request;
+pub mod rights;
 pub mod text;
 
 #[cfg(test)]

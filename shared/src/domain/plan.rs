@@ -59,6 +59,13 @@ pub enum Source {
         /// That plan.
         plan: PlanId,
     },
+    /// What an earlier plan did not move.
+    Finish {
+        /// That plan.
+        plan: PlanId,
+        /// Where its targets came from.
+        source: Box<Self>,
+    },
     /// The records that the plan names are passed over.
     Skip,
 }
@@ -74,6 +81,9 @@ impl fmt::Display for Source {
             Self::Shift { by } => write!(f, "the current offsets shifted by {by}"),
             Self::Earliest => f.write_str("the log start"),
             Self::Undo { plan } => write!(f, "the state before plan {plan}"),
+            Self::Finish { plan, source } => {
+                write!(f, "{source}, where plan {plan} did not move it")
+            }
             Self::Skip => f.write_str("after the records that are passed over"),
         }
     }
@@ -185,6 +195,12 @@ pub enum LeftAlone {
     NotMovedThen,
     /// No record of it is as late as the time that was asked for.
     NoRecordThatLate,
+    /// The plan that is undone was to move it, and it was not applied there.
+    NotAppliedThen,
+    /// The plan that is finished moved it.
+    AppliedThen,
+    /// The plan that is finished was not to move it.
+    NotInPlan,
 }
 
 impl fmt::Display for LeftAlone {
@@ -197,6 +213,11 @@ impl fmt::Display for LeftAlone {
             Self::NoCommit => "has no commit",
             Self::NotMovedThen => "not moved by the plan that is undone",
             Self::NoRecordThatLate => "has no record as late as the time asked for",
+            Self::NotAppliedThen => {
+                "not moved by the plan that is undone, which was applied in part"
+            }
+            Self::AppliedThen => "moved by the plan that is finished",
+            Self::NotInPlan => "not in the plan that is finished",
         })
     }
 }
@@ -272,7 +293,8 @@ pub enum Warning {
         /// The topic.
         topic: String,
     },
-    /// Whether the applying principal may commit for the group is unknown.
+    /// Whether the applying principal may commit for the group is unknown. Only in plans of before that principal was asked
+    /// itself.
     MayAlterUnknown,
     /// The group was active while planning; its consumers must be stopped after approval.
     MustBeStopped {
@@ -280,6 +302,25 @@ pub enum Warning {
         members: Vec<super::refusal::MemberSeen>,
         /// How far a commit may still go forward until then.
         drift_limit: u64,
+    },
+    /// The group was Empty while planning, and had members shortly before; they must not be there when it is applied.
+    MustStayStopped {
+        /// The members that were seen last.
+        members: Vec<super::refusal::MemberSeen>,
+        /// How far a commit may still go forward until then.
+        drift_limit: u64,
+    },
+    /// The group was active while planning, and nothing waits until it is not: the plan can be read, not applied.
+    ActiveNow {
+        /// Its state.
+        state: String,
+        /// Its members.
+        members: Vec<super::refusal::MemberSeen>,
+    },
+    /// Something else than the group's members writes its offsets.
+    WrittenFromOutside {
+        /// What shows it.
+        why: String,
     },
     /// The group's offsets come without a group protocol: consumers that assign themselves cannot be seen.
     AssignOnly,
@@ -307,7 +348,9 @@ impl Warning {
     #[must_use]
     pub fn members_to_stop(&self) -> &[super::refusal::MemberSeen] {
         match self {
-            Self::MustBeStopped { members, .. } => members,
+            Self::MustBeStopped { members, .. }
+            | Self::MustStayStopped { members, .. }
+            | Self::ActiveNow { members, .. } => members,
             Self::DisownedPassedOver { .. }
             | Self::OlderCheckpoint { .. }
             | Self::MayRise { .. }
@@ -320,12 +363,28 @@ impl Warning {
             | Self::Removes { .. }
             | Self::TopicIdUnknown { .. }
             | Self::MayAlterUnknown
+            | Self::WrittenFromOutside { .. }
             | Self::AssignOnly
             | Self::Stateful { .. }
             | Self::RecordsLost { .. }
             | Self::GoodRecordsSkipped { .. }
             | Self::TwoSamples => &[],
         }
+    }
+}
+
+fn count(members: &[super::refusal::MemberSeen]) -> String {
+    match members.len() {
+        1 => "1 member".to_owned(),
+        count => format!("{count} members"),
+    }
+}
+
+/// What may happen to the commits until a group has stopped. The digests of stored plans cover this text.
+fn until(drift_limit: u64) -> String {
+    match drift_limit {
+        0 => "no commit that it moves may move until then".to_owned(),
+        limit => format!("until then its commits may go forward by at most {limit} a partition"),
     }
 }
 
@@ -413,19 +472,35 @@ impl fmt::Display for Warning {
                 members,
                 drift_limit,
             } => {
-                let members = text::count(members.len(), "member");
-                let until = match drift_limit {
-                    0 => "no commit that it moves may move until then".to_owned(),
-                    limit => format!(
-                        "until then its commits may go forward by at most {} per partition",
-                        text::count(*limit, "offset")
-                    ),
-                };
+                let (members, until) = (count(members), until(*drift_limit));
                 write!(
                     f,
                     "the group is active ({members}): stop its consumers after approving; {until}"
                 )
             }
+            Self::MustStayStopped {
+                members,
+                drift_limit,
+            } => {
+                let (members, until) = (count(members), until(*drift_limit));
+                write!(
+                    f,
+                    "the group was Empty while this was planned, and had members shortly before ({members}): \
+                     its consumers come back unless they are stopped after approving; {until}"
+                )
+            }
+            Self::ActiveNow { state, members } => {
+                let members = count(members);
+                write!(
+                    f,
+                    "the group is {state} ({members}), and nothing waits until it is Empty: this can be read, and not \
+                     applied before its consumers are stopped; or set wait_for_empty_seconds"
+                )
+            }
+            Self::WrittenFromOutside { why } => write!(
+                f,
+                "the group's offsets are written from outside ({why}): stop what writes them, or it overwrites what is applied"
+            ),
             Self::AssignOnly => f.write_str(
                 "the group has no group protocol: consumers that assign themselves are invisible",
             ),
@@ -568,7 +643,14 @@ impl Plan {
         self.warnings.contains(&Warning::CreatesGroup)
     }
 
-    /// The members that must stop after the approval, as they were seen while planning.
+    /// Whether it was made of an active group that nothing waits for: applying it needs the group to be at rest by then.
+    #[must_use]
+    pub fn is_of_active_group(&self) -> bool {
+        let of_active = |w: &Warning| matches!(w, Warning::ActiveNow { .. });
+        self.warnings.iter().any(of_active)
+    }
+
+    /// The members that must stop after the approval, as they were seen while planning or shortly before.
     #[must_use]
     pub fn members_to_stop(&self) -> &[super::refusal::MemberSeen] {
         let mut members = self.warnings.iter().map(Warning::members_to_stop);
@@ -705,7 +787,7 @@ pub fn check_plan(plan: &Plan) -> Vec<String> {
         if plan.drift_limit != 0 {
             wrong.push("offsets may move although it waits for nobody to stop".to_owned());
         }
-        if plan.state != GroupState::Empty && !plan.creates_group() {
+        if plan.state != GroupState::Empty && !plan.creates_group() && !plan.is_of_active_group() {
             let state = plan.state;
             wrong.push(format!("the group is {state}, but it does not wait for it"));
         }
@@ -768,7 +850,7 @@ fn check_move(plan: &Plan, m: &PartitionMove) -> Vec<String> {
         wrong.push("is moved to where it is".to_owned());
     }
     let Some(to) = &m.to else {
-        if !matches!(plan.source, Source::Undo { .. }) {
+        if !matches!(plan.source, Source::Undo { .. } | Source::Finish { .. }) {
             wrong.push("loses its commit, but this is no undo".to_owned());
         }
         return wrong;
@@ -787,7 +869,10 @@ fn check_move(plan: &Plan, m: &PartitionMove) -> Vec<String> {
     if m.lost > 0 && to.offset != m.log.log_start {
         wrong.push("loses records although it does not begin at the log start".to_owned());
     }
-    let remembered = matches!(plan.source, Source::Checkpoint { .. } | Source::Undo { .. });
+    let remembered = matches!(
+        plan.source,
+        Source::Checkpoint { .. } | Source::Undo { .. } | Source::Finish { .. }
+    );
     let bare = to.leader_epoch.is_none() && to.metadata.is_empty();
     if !bare && (!remembered || m.lost > 0) {
         wrong

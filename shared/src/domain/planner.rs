@@ -1,5 +1,7 @@
 //! From a request and a reading to a plan, or to every reason why there is none.
 
+mod activity;
+mod executed;
 mod targets;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::checkpoint::Anomaly;
 use super::group::{Activity, GroupDescription, GroupObservation, GroupState, Member};
 use super::guard::quarantine::{Kept, SkippedRecord};
+use super::guard::sample::Sample;
 use super::offset::{ClusterId, CommittedOffset, Fault, TopicId, TopicPartition, distance};
 use super::plan::{
     CSV_VERSION, Disowns, LeftAlone, PartitionMove, Plan, PlanId, Source, Warning, total,
@@ -39,6 +42,8 @@ pub struct Planning<'a> {
     pub pinned_cluster: Option<&'a ClusterId>,
     /// The group now, read with `require_stable`.
     pub seen: &'a GroupObservation,
+    /// What the guard saw of the group in its latest runs, oldest first; none where it does not look.
+    pub looks: &'a [Sample],
     /// What the target resolved to.
     pub targets: Targets<'a>,
 }
@@ -142,7 +147,7 @@ fn known<'a>(planning: &'a Planning<'_>) -> BTreeSet<&'a TopicPartition> {
     let mut known: BTreeSet<_> = planning.seen.partitions.keys().collect();
     match &planning.targets {
         Targets::Checkpoint { checkpoint, .. } => known.extend(checkpoint.partitions.keys()),
-        Targets::Undo { pre_image, .. } => known.extend(pre_image.before.keys()),
+        Targets::Undo(of) | Targets::Finish(of) => known.extend(of.pre_image.before.keys()),
         Targets::Past { committed, .. } => known.extend(committed.keys()),
         Targets::Timestamp { .. }
         | Targets::Offsets(_)
@@ -172,9 +177,8 @@ fn not_asked(planning: &Planning<'_>, partition: &TopicPartition) -> Option<Left
         Targets::Past { committed, .. } => {
             (!committed.contains_key(partition)).then_some(LeftAlone::NotSelected)
         }
-        Targets::Undo { pre_image, .. } => {
-            (!pre_image.before.contains_key(partition)).then_some(LeftAlone::NotMovedThen)
-        }
+        Targets::Undo(of) => executed::left_by_undo(*of, partition),
+        Targets::Finish(of) => executed::left_by_finish(*of, partition),
         Targets::Timestamp { .. } | Targets::Shift(_) | Targets::Earliest => {
             let committed = &planning.seen.partitions.get(partition)?.committed;
             (*committed == Ok(None)).then_some(LeftAlone::NoCommit)
@@ -268,7 +272,9 @@ fn cluster_and_group(planning: &Planning<'_>) -> Vec<Refusal> {
         Targets::Checkpoint { checkpoint, .. } => {
             (Some(&checkpoint.cluster_id), Some(&checkpoint.group))
         }
-        Targets::Undo { plan, .. } => (Some(&plan.cluster_id), Some(&plan.group)),
+        Targets::Undo(of) | Targets::Finish(of) => {
+            (Some(&of.plan.cluster_id), Some(&of.plan.group))
+        }
         _ => (None, None),
     };
     let required: BTreeSet<_> = [planning.pinned_cluster, source_cluster]
@@ -307,12 +313,12 @@ fn cluster_and_group(planning: &Planning<'_>) -> Vec<Refusal> {
     let restorable = planning.request.allow.restore_missing
         && matches!(
             planning.targets,
-            Targets::Checkpoint { .. } | Targets::Undo { .. }
+            Targets::Checkpoint { .. } | Targets::Undo(_) | Targets::Finish(_)
         );
     match seen.activity() {
         Activity::Inactive => {}
         Activity::Active { state, members } => {
-            if planning.policy.wait_for_empty_seconds.is_none() {
+            if !waits(planning) && !planning.request.dry_run {
                 refusals.push(Refusal::GroupActive {
                     state: state.to_string(),
                     members: members_seen(&members),
@@ -333,9 +339,6 @@ fn cluster_and_group(planning: &Planning<'_>) -> Vec<Refusal> {
     if seen.has_no_commits() && !seen.looks_absent() && !restorable {
         refusals.push(Refusal::NoCommittedOffsets { group: group() });
     }
-    if description.may_alter == Some(false) {
-        refusals.push(Refusal::NotAuthorisedToAlter { group: group() });
-    }
     if let Some(kind) = stateful(planning, description)
         && !planning.request.allow.stateful
     {
@@ -352,8 +355,12 @@ fn foreign_source(planning: &Planning<'_>) -> Option<Refusal> {
         Targets::Checkpoint { checkpoint, .. } => Some(Refusal::CheckpointNotFound {
             id: checkpoint.id.clone(),
         }),
-        Targets::Undo { plan, .. } => Some(Refusal::NothingToUndo {
-            plan: plan.id.clone(),
+        Targets::Undo(of) => Some(Refusal::NothingToUndo {
+            plan: of.plan.id.clone(),
+            why: "it belongs to another group".to_owned(),
+        }),
+        Targets::Finish(of) => Some(Refusal::NothingToFinish {
+            plan: of.plan.id.clone(),
             why: "it belongs to another group".to_owned(),
         }),
         _ => None,
@@ -474,12 +481,8 @@ fn warnings(
     if skips > 0 {
         warnings.push(Warning::Skips { offsets: skips });
     }
-    if let Activity::Active { members, .. } = seen.activity() {
-        warnings.push(Warning::MustBeStopped {
-            members: members_seen(&members),
-            drift_limit: drift_limit(planning),
-        });
-    }
+    warnings.extend(activity::warning(planning));
+    warnings.extend(activity::written_from_outside(planning));
     if let Targets::Past {
         records,
         two_samples,
@@ -511,7 +514,7 @@ fn warnings(
     let topics_moved: BTreeSet<_> = moves.iter().map(|m| m.partition.topic.as_str()).collect();
     let has_source = matches!(
         planning.targets,
-        Targets::Checkpoint { .. } | Targets::Undo { .. }
+        Targets::Checkpoint { .. } | Targets::Undo(_) | Targets::Finish(_)
     );
     let unidentified = topics_moved.into_iter().filter(|topic| {
         id_of(planning, topic).is_none()
@@ -520,9 +523,6 @@ fn warnings(
     warnings.extend(unidentified.map(|topic| Warning::TopicIdUnknown {
         topic: topic.to_owned(),
     }));
-    if description.may_alter.is_none() {
-        warnings.push(Warning::MayAlterUnknown);
-    }
     warnings
 }
 
@@ -592,6 +592,12 @@ fn of_source(planning: &Planning<'_>, moves: &[PartitionMove]) -> Vec<Warning> {
     warnings
 }
 
+/// Whether the recovery waits for the group to be Empty: as the policy says, whatever one reading shows. A group that
+/// crash-loops is Empty in most of them.
+fn waits(planning: &Planning<'_>) -> bool {
+    planning.policy.wait_for_empty_seconds.is_some()
+}
+
 /// How far forward a commit may go until the plan is applied. Where named records are passed over, not at all: whatever
 /// the group reads itself need not be passed over.
 fn drift_limit(planning: &Planning<'_>) -> u64 {
@@ -630,7 +636,6 @@ fn assemble(
         (GroupState::Unknown, super::group::GroupType::Unknown),
         |description| (description.state, description.group_type),
     );
-    let active = matches!(planning.seen.activity(), Activity::Active { .. });
     let source = match &planning.targets {
         Targets::Checkpoint { checkpoint, .. } => Source::Checkpoint {
             id: checkpoint.id.clone(),
@@ -641,14 +646,19 @@ fn assemble(
         Targets::Past { .. } => Source::Skip,
         Targets::Shift(by) => Source::Shift { by: *by },
         Targets::Earliest | Targets::Missing(_) => Source::Earliest,
-        Targets::Undo { plan, .. } => Source::Undo {
-            plan: plan.id.clone(),
+        Targets::Undo(of) => Source::Undo {
+            plan: of.plan.id.clone(),
+        },
+        Targets::Finish(of) => Source::Finish {
+            plan: of.plan.id.clone(),
+            source: Box::new(of.plan.source.clone()),
         },
     };
     // Without a source checkpoint, only the history of checkpoints can say. A time of records is no time of reading:
     // the group may have read them hours later, and their producer's clock may be ahead.
-    let undone_since = match &source {
-        Source::Checkpoint { ended_at, .. } => Some(*ended_at),
+    let undone_since = match (&source, &planning.targets) {
+        (Source::Checkpoint { ended_at, .. }, _) => Some(*ended_at),
+        (_, Targets::Finish(of)) => of.plan.disowns.map(|disowns| disowns.after),
         _ => None,
     };
     let mut plan = Plan {
@@ -663,8 +673,12 @@ fn assemble(
         created_at: planning.now,
         approve_by: planning.now + seconds(policy.approve_within_seconds),
         apply_within_seconds: policy.apply_within_seconds,
-        waits_for_empty: active,
-        drift_limit: if active { drift_limit(planning) } else { 0 },
+        waits_for_empty: waits(planning),
+        drift_limit: if waits(planning) {
+            drift_limit(planning)
+        } else {
+            0
+        },
         source,
         moves,
         skips: match planning.targets {
@@ -745,7 +759,9 @@ fn stateful(planning: &Planning<'_>, description: &GroupDescription) -> Option<&
                 .values()
                 .filter_map(|then| then.committed.as_ref())
                 .any(is_streams),
-            Targets::Undo { pre_image, .. } => pre_image.before.values().flatten().any(is_streams),
+            Targets::Undo(of) | Targets::Finish(of) => {
+                of.pre_image.before.values().flatten().any(is_streams)
+            }
             _ => false,
         };
     streams.then_some("Kafka Streams")

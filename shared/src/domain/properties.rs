@@ -648,7 +648,8 @@ proptest! {
             };
             now.insert(m.partition.clone(), seen);
         }
-        let (outcome, each) = judge(&plan, has_pre_image.then_some(&image), &answers, &now);
+        let image = has_pre_image.then_some(&image);
+        let (outcome, each) = judge(&plan, image, &answers, &now, false);
         prop_assert_eq!(each.len(), plan.moves.len());
         let at_target = |m: &PartitionMove| now.get(&m.partition) == Some(&Ok(sent(m)));
         let all_there = plan.moves.iter().all(at_target);

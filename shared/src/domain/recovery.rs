@@ -160,7 +160,9 @@ pub struct Recovery {
     /// The execution that was found to be right in ending it, its own one being over. Beside its own it alone may raise
     /// the fence and report.
     pub reconciled_by: Option<String>,
-    /// Why a step after the approval refused.
+    /// Rights that the plan needs and of which the brokers did not say whether the applying principal has them.
+    pub unknown_rights: Option<String>,
+    /// Why a step after planning refused.
     pub refusals: Vec<Refusal>,
     /// What Verify found.
     pub outcome: Option<Outcome>,
@@ -185,6 +187,7 @@ impl Recovery {
             apply_ended_at: None,
             superseded_by: None,
             reconciled_by: None,
+            unknown_rights: None,
             refusals: Vec::new(),
             outcome: None,
             closed_at: None,
@@ -196,6 +199,15 @@ impl Recovery {
     #[must_use]
     pub fn may_have_moved_since(&self, began_at: Timestamp) -> bool {
         self.under_way_until().is_some_and(|over| began_at <= over)
+    }
+
+    /// What an approver has to know of rights that the brokers said nothing of.
+    #[must_use]
+    pub fn rights_warning(&self) -> Option<String> {
+        let unknown = self.unknown_rights.as_ref()?;
+        Some(format!(
+            "whether the applying principal may do what the plan needs is unknown; the brokers do not say of {unknown}"
+        ))
     }
 
     /// Until when something of an Apply may be under way; `None` where none ever began. A function whose caller gave up
@@ -219,6 +231,11 @@ pub enum PartitionOutcome {
         /// Where it is now.
         now: Option<i64>,
     },
+    /// It was applied, and is somewhere else since although the group has no members.
+    Overwritten {
+        /// Where it is now.
+        now: Option<i64>,
+    },
     /// It is somewhere that proves nothing.
     Unknown {
         /// What was seen.
@@ -235,6 +252,11 @@ impl fmt::Display for PartitionOutcome {
                 write!(f, "applied, and moved on to {now} since")
             }
             Self::AppliedThenMoved { now: None } => f.write_str("applied, and removed since"),
+            Self::Overwritten { now } => write!(
+                f,
+                "applied, and overwritten from outside since ({})",
+                now.map_or("removed".to_owned(), |now| format!("now {now}"))
+            ),
             Self::Unknown { seen } => write!(f, "unknown ({seen})"),
         }
     }
@@ -250,6 +272,8 @@ pub enum Outcome {
     NotApplied,
     /// Every partition was moved, and consumers have gone on from there.
     AppliedThenMoved,
+    /// Every partition was moved, and some were written since although the group has no members.
+    Overwritten,
     /// Some partitions were moved and some were not.
     PartiallyApplied,
     /// It cannot be said of every partition.
@@ -262,7 +286,7 @@ impl Outcome {
     pub fn is_settled(&self) -> bool {
         match self {
             Self::Verified | Self::NotApplied | Self::AppliedThenMoved => true,
-            Self::PartiallyApplied | Self::Unknown => false,
+            Self::Overwritten | Self::PartiallyApplied | Self::Unknown => false,
         }
     }
 }
@@ -273,6 +297,9 @@ impl fmt::Display for Outcome {
             Self::Verified => "every partition is at its target",
             Self::NotApplied => "no partition was moved",
             Self::AppliedThenMoved => "every partition was moved, and consumers have gone on since",
+            Self::Overwritten => {
+                "every partition was moved, and some were overwritten from outside since: the group has no members"
+            }
             Self::PartiallyApplied => "some partitions were moved and some were not",
             Self::Unknown => "it cannot be said of every partition whether it was moved",
         })
@@ -283,13 +310,15 @@ impl fmt::Display for Outcome {
 ///
 /// `pre_image` is `None` if none was stored: then nothing was ever sent. `answers` holds what the broker said of each
 /// partition, as far as it was recorded: the most that any try may have done (see [`AlterAnswer::or`]). `now` is read
-/// with a fresh handle; a partition that is missing there proves nothing.
+/// with a fresh handle; a partition that is missing there proves nothing. `is_memberless` says that the group was seen to
+/// have no members since, and is one whose consumers would be members.
 #[must_use]
 pub fn judge(
     plan: &Plan,
     pre_image: Option<&PreImage>,
     answers: &BTreeMap<TopicPartition, AlterAnswer>,
     now: &BTreeMap<TopicPartition, Result<Option<CommittedOffset>, Fault>>,
+    is_memberless: bool,
 ) -> (Outcome, BTreeMap<TopicPartition, PartitionOutcome>) {
     let Some(pre_image) = pre_image else {
         // Never sent, wherever the group is now: 43 is not proof of having been at 31.
@@ -314,24 +343,22 @@ pub fn judge(
         .map(|m| {
             let before = pre_image.before.get(&m.partition);
             let sent = pre_image.sent(m);
-            let answer = answers.get(&m.partition);
-            let outcome = judge_one(
-                sent.as_ref().as_ref(),
-                before,
-                answer,
-                now.get(&m.partition),
-            );
+            let (answer, now) = (answers.get(&m.partition), now.get(&m.partition));
+            let outcome =
+                judge_partition(sent.as_ref().as_ref(), before, answer, now, is_memberless);
             (m.partition.clone(), outcome)
         })
         .collect();
     (overall(each.values()), each)
 }
 
-fn judge_one(
+/// Judges one partition, as [`judge`] does.
+pub(super) fn judge_partition(
     sent: Option<&CommittedOffset>,
     before: Option<&Option<CommittedOffset>>,
     answer: Option<&AlterAnswer>,
     now: Option<&Result<Option<CommittedOffset>, Fault>>,
+    is_memberless: bool,
 ) -> PartitionOutcome {
     let unknown = |seen: String| PartitionOutcome::Unknown { seen };
     let now = match now {
@@ -349,7 +376,11 @@ fn judge_one(
     let at = || position.map_or("no commit".to_owned(), |at| at.to_string());
     match answer {
         Some(AlterAnswer::Accepted) if now == before => {
+            // Lost by the brokers, or written back from outside: what was there before does not say.
             unknown(format!("accepted by the broker, but still at {}", at()))
+        }
+        Some(AlterAnswer::Accepted) if is_memberless => {
+            PartitionOutcome::Overwritten { now: position }
         }
         Some(AlterAnswer::Accepted) if gone_on(sent, now.as_ref()) => {
             PartitionOutcome::AppliedThenMoved { now: position }
@@ -365,7 +396,8 @@ fn judge_one(
             }
         }
         Some(AlterAnswer::Unknown(_)) | None => {
-            if back_and_on(before.as_ref(), sent, position) {
+            // What writes from outside goes back, too.
+            if !is_memberless && back_and_on(before.as_ref(), sent, position) {
                 PartitionOutcome::AppliedThenMoved { now: position }
             } else {
                 unknown(at())
@@ -398,21 +430,24 @@ fn back_and_on(
 }
 
 fn overall<'a>(each: impl Iterator<Item = &'a PartitionOutcome>) -> Outcome {
-    let (mut applied, mut moved, mut not, mut unknown) = (0_u32, 0_u32, 0_u32, 0_u32);
+    let (mut applied, mut moved, mut overwritten, mut not, mut unknown) =
+        (0_u32, 0_u32, 0_u32, 0_u32, 0_u32);
     for outcome in each {
         match outcome {
             PartitionOutcome::Applied => applied += 1,
             PartitionOutcome::AppliedThenMoved { .. } => moved += 1,
+            PartitionOutcome::Overwritten { .. } => overwritten += 1,
             PartitionOutcome::NotApplied => not += 1,
             PartitionOutcome::Unknown { .. } => unknown += 1,
         }
     }
-    match (applied, moved, not, unknown) {
-        (_, _, _, 1..) => Outcome::Unknown,
-        (0, 0, _, 0) => Outcome::NotApplied,
-        (_, 0, 0, 0) => Outcome::Verified,
-        (_, _, 0, 0) => Outcome::AppliedThenMoved,
-        (_, _, _, 0) => Outcome::PartiallyApplied,
+    match (applied, moved, overwritten, not, unknown) {
+        (_, _, _, _, 1..) => Outcome::Unknown,
+        (0, 0, 0, _, 0) => Outcome::NotApplied,
+        (_, _, _, 1.., 0) => Outcome::PartiallyApplied,
+        (_, _, 1.., 0, 0) => Outcome::Overwritten,
+        (_, 1.., 0, 0, 0) => Outcome::AppliedThenMoved,
+        (_, 0, 0, 0, 0) => Outcome::Verified,
     }
 }
 

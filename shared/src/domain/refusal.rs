@@ -9,6 +9,7 @@ use super::checkpoint::CheckpointId;
 use super::guard::verdict::Verdict;
 use super::offset::{Fault, TopicPartition, distance};
 use super::plan::PlanId;
+use super::rights::{Right, listed};
 use super::text::{count, grouped, time, verb};
 
 /// A member of a group, as much as a person needs to find and stop it.
@@ -205,6 +206,13 @@ pub enum Refusal {
         /// Why not.
         why: String,
     },
+    /// Nothing that can be finished under that id.
+    NothingToFinish {
+        /// The plan asked for.
+        plan: PlanId,
+        /// Why not.
+        why: String,
+    },
     /// The brokers belong to another cluster than the configuration or the checkpoint says.
     ClusterMismatch {
         /// The cluster id required.
@@ -326,10 +334,13 @@ pub enum Refusal {
         /// Its execution.
         execution: String,
     },
-    /// The principal that applies may not commit for this group.
+    /// The principal that applies lacks rights that the plan needs.
     NotAuthorisedToAlter {
         /// The group.
         group: String,
+        /// Which rights; empty in refusals that were stored before these were told.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        missing: Vec<Right>,
     },
     /// What is asked for does not follow from what was seen.
     NotWarranted {
@@ -592,6 +603,12 @@ impl fmt::Display for Refusal {
                     "plan {plan} cannot be undone: {why}; name another target"
                 )
             }
+            Self::NothingToFinish { plan, why } => {
+                write!(
+                    f,
+                    "plan {plan} cannot be finished: {why}; name another target"
+                )
+            }
             Self::ClusterMismatch { required, seen } => write!(
                 f,
                 "the brokers belong to cluster {seen}, required is {required}; check the bootstrap servers"
@@ -692,7 +709,7 @@ impl fmt::Display for Refusal {
             Self::PartitionUnknown { partition } => write!(
                 f,
                 "the group has no commit for {partition}; name partitions that it has committed, \
-                 or set restore_missing if its commit expired"
+                 or, if its commit expired, name a checkpoint and set restore_missing"
             ),
             Self::UnstableOffsets { partition } => write!(
                 f,
@@ -720,9 +737,14 @@ impl fmt::Display for Refusal {
                 "another recovery of this group is open (plan {plan}, execution {execution}); \
                  decide or stop that one first"
             ),
-            Self::NotAuthorisedToAlter { group } => write!(
+            Self::NotAuthorisedToAlter { group, missing } if missing.is_empty() => write!(
                 f,
                 "the principal may not commit offsets for group {group}; grant it READ on the group and its topics"
+            ),
+            Self::NotAuthorisedToAlter { missing, .. } => write!(
+                f,
+                "the applying principal lacks {}; grant it that, then plan again",
+                listed(missing)
             ),
             Self::NotWarranted { partition, verdict } => write!(
                 f,
@@ -893,6 +915,14 @@ mod tests {
                 "log_start": 5,
             })
         );
+    }
+
+    #[test]
+    fn a_refusal_of_before_rights_were_named_can_be_read() {
+        let stored = serde_json::json!({"code": "NOT_AUTHORISED_TO_ALTER", "group": "g"});
+        let refusal: Refusal = serde_json::from_value(stored.clone()).unwrap();
+        assert!(refusal.to_string().contains("group g"), "{refusal}");
+        assert_eq!(serde_json::to_value(refusal).unwrap(), stored);
     }
 
     #[test]

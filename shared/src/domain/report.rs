@@ -34,6 +34,8 @@ pub enum EndCode {
     Verified,
     /// It was applied, and the consumers have moved on since.
     AppliedThenMoved,
+    /// It was applied, and something else than consumers has written over it since.
+    Overwritten,
     /// The plan is stored, and that was all that was asked for.
     DryRun,
     /// Every selected partition is where it should be.
@@ -83,6 +85,7 @@ impl EndCode {
             | Self::NotApproved
             | Self::ApprovalExpired
             | Self::ApprovedNotApplied
+            | Self::Overwritten
             | Self::PartiallyApplied
             | Self::OutcomeUnknown => AuditStatus::Failed,
         }
@@ -155,10 +158,17 @@ pub fn conclude(on_record: OnRecord<'_>) -> Conclusion {
             Outcome::AppliedThenMoved => {
                 Conclusion::of(EndCode::AppliedThenMoved, outcome.to_string())
             }
+            Outcome::Overwritten => Conclusion::of(
+                EndCode::Overwritten,
+                format!(
+                    "{outcome}; stop what writes them (a tool, an offset sync), or see whether consumers came and left, and \
+                     plan again"
+                ),
+            ),
             Outcome::PartiallyApplied => Conclusion::of(
                 EndCode::PartiallyApplied,
                 format!(
-                    "{outcome}; look at each partition, keep the consumers stopped and plan again"
+                    "{outcome}; look at each partition, keep the consumers stopped, and finish the plan or undo it"
                 ),
             ),
             Outcome::Unknown | Outcome::NotApplied => Conclusion::of(
@@ -252,6 +262,11 @@ fn not_applied(on_record: OnRecord<'_>) -> Conclusion {
                 ..Conclusion::of(EndCode::ApprovedNotApplied, why)
             }
         }
+        // Nobody was asked.
+        None if !refusals.is_empty() => Conclusion {
+            refusals: refusals.to_vec(),
+            ..Conclusion::of(EndCode::Refused, refused(refusals))
+        },
         Some((ApprovalStatus::Pending | ApprovalStatus::Superseded, _)) | None => {
             let why = match (refusals.is_empty(), on_record.error) {
                 (false, _) => refused(refusals),
@@ -354,6 +369,50 @@ mod tests {
         );
         // A second try of the same step was refused, and nothing was stopped by that.
         assert_eq!(ended(Outcome::Verified), codes("VERIFIED", vec![]));
+    }
+
+    #[test]
+    fn a_plan_that_nobody_was_asked_of_is_refused_for_what_is_on_record_of_it() {
+        let plan = Scene::incident().ready();
+        let mut recovery = recovery(&plan);
+        let lacking = Refusal::NotAuthorisedToAlter {
+            group: "shipment-sync".to_owned(),
+            missing: vec![],
+        };
+        let concluded = |recovery: &Recovery, error| {
+            let record = PlanRecord {
+                id: plan.id.clone(),
+                execution: EXECUTION.to_owned(),
+                created_at: plan.created_at,
+                cluster: plan.cluster.clone(),
+                group: plan.group.clone(),
+                dry_run: false,
+                requested_by: String::new(),
+                reason: String::new(),
+                result: PlanResult::Ready(plan.clone()),
+            };
+            conclude(OnRecord {
+                plan: Some(&record),
+                approval: None,
+                recovery: Some(recovery),
+                may_have_sent: false,
+                error,
+            })
+        };
+        // The brokers were away when they were asked for the rights: nobody was asked, and it is no refusal.
+        let failed = concluded(&recovery, Some("the brokers do not answer"));
+        assert_eq!(failed.code, EndCode::NotApproved);
+        assert_eq!(
+            failed.message,
+            "the brokers do not answer. No offset was changed"
+        );
+        recovery.refusals = vec![lacking.clone()];
+        let refused = concluded(&recovery, None);
+        assert_eq!(refused.code.status(), AuditStatus::Failed);
+        assert_eq!(
+            (refused.code, refused.refusals),
+            (EndCode::Refused, vec![lacking])
+        );
     }
 
     #[test]

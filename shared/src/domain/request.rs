@@ -29,6 +29,8 @@ pub enum ResetSpec {
     ToEarliest,
     /// Where the group was before an earlier plan was applied.
     Undo(PlanId),
+    /// Where an earlier plan would have moved what it did not move.
+    Finish(PlanId),
 }
 
 /// Which of the group's partitions a request is about.

@@ -13,11 +13,13 @@ use super::approval::{
 use super::checkpoint::{Checkpoint, CheckpointHeader, CheckpointId, checkpoint};
 use super::choice::{Older, PassedOver};
 use super::disowned::Disowned;
+use super::executed::Executed;
 use super::group::{
     GroupDescription, GroupObservation, GroupState, GroupType, Member, PartitionReading,
     TopicDescription,
 };
 use super::guard::quarantine::{Copy, CopySeen, DedupeId, Kept, Reread, SkippedRecord};
+use super::guard::sample::Sample;
 use super::guard::testing::outline;
 use super::identity::{Identity, Requester};
 use super::offset::{
@@ -26,9 +28,10 @@ use super::offset::{
 use super::plan::{Plan, PlanId};
 use super::planner::{Planned, Planning, Targets, plan};
 use super::policy::GroupPolicy;
-use super::recovery::{Claim, PreImage, Recovery};
+use super::recovery::{AlterAnswer, Claim, PartitionOutcome, PreImage, Recovery};
 use super::refusal::{MemberSeen, Refusal};
 use super::request::{Allowances, ResetSpec, RewindRequest, Selection};
+use super::rights::{self, Operation, Rights};
 
 pub(super) const EXECUTION: &str = "execution-1";
 
@@ -100,7 +103,6 @@ pub(super) fn seen(offsets: &[i64], highs: &[i64]) -> GroupObservation {
             is_simple: false,
             assignor: String::new(),
             members: Vec::new(),
-            may_alter: Some(true),
         }),
         topics: [("shipments".to_owned(), topic(7, 3))].into(),
         partitions: partitions
@@ -186,10 +188,40 @@ pub(super) enum Target {
     Offsets(BTreeMap<TopicPartition, i64>),
     Shift(i64),
     Earliest,
+    /// A plan that was verified.
     Undo(Plan, PreImage),
+    /// A plan of which some is on record.
+    Earlier(Earlier),
     /// The commits at which records were read, these records, and whether two samples are all that there was.
     Past(BTreeMap<TopicPartition, i64>, Vec<SkippedRecord>, bool),
     Missing(Refusal),
+}
+
+/// An earlier plan that is to be undone or finished.
+pub(super) struct Earlier {
+    pub(super) finish: bool,
+    pub(super) plan: Plan,
+    pub(super) pre_image: PreImage,
+    pub(super) answers: BTreeMap<TopicPartition, AlterAnswer>,
+    pub(super) outcomes: BTreeMap<TopicPartition, PartitionOutcome>,
+}
+
+impl Earlier {
+    fn executed(&self) -> Executed<'_> {
+        Executed {
+            plan: &self.plan,
+            pre_image: &self.pre_image,
+            answers: &self.answers,
+            outcomes: &self.outcomes,
+        }
+    }
+}
+
+/// What is on record of a plan that was verified.
+pub(super) fn applied(plan: &Plan) -> BTreeMap<TopicPartition, PartitionOutcome> {
+    let each = plan.moves.iter();
+    each.map(|m| (m.partition.clone(), PartitionOutcome::Applied))
+        .collect()
 }
 
 /// A record that is passed over, and where it is kept.
@@ -252,6 +284,8 @@ pub(super) struct Scene {
     pub(super) policy: GroupPolicy,
     pub(super) pinned: Option<ClusterId>,
     pub(super) requester: Requester,
+    pub(super) dry_run: bool,
+    pub(super) looks: Vec<Sample>,
 }
 
 impl Scene {
@@ -274,6 +308,8 @@ impl Scene {
             policy: GroupPolicy::default(),
             pinned: None,
             requester: Requester::Unverified,
+            dry_run: false,
+            looks: Vec::new(),
         }
     }
 
@@ -298,10 +334,15 @@ impl Scene {
             target: ResetSpec::ToEarliest,
             selection: self.selection.clone(),
             allow: self.allow,
-            dry_run: false,
+            dry_run: self.dry_run,
             reason: "the 08:10 release dropped records".to_owned(),
             requested_by: "ana".to_owned(),
             requester: self.requester.clone(),
+        };
+        let none = BTreeMap::new();
+        let applied = match &self.target {
+            Target::Undo(plan, _) => applied(plan),
+            _ => BTreeMap::new(),
         };
         plan(&Planning {
             id: PlanId("plan-1".to_owned()),
@@ -311,6 +352,7 @@ impl Scene {
             config_hash: "config-1",
             pinned_cluster: self.pinned.as_ref(),
             seen: &self.seen,
+            looks: &self.looks,
             targets: match &self.target {
                 Target::Checkpoint {
                     checkpoint,
@@ -329,7 +371,14 @@ impl Scene {
                 Target::Offsets(offsets) => Targets::Offsets(offsets),
                 Target::Shift(by) => Targets::Shift(*by),
                 Target::Earliest => Targets::Earliest,
-                Target::Undo(plan, pre_image) => Targets::Undo { plan, pre_image },
+                Target::Undo(plan, pre_image) => Targets::Undo(Executed {
+                    plan,
+                    pre_image,
+                    answers: &none,
+                    outcomes: &applied,
+                }),
+                Target::Earlier(earlier) if earlier.finish => Targets::Finish(earlier.executed()),
+                Target::Earlier(earlier) => Targets::Undo(earlier.executed()),
                 Target::Past(committed, records, two_samples) => Targets::Past {
                     committed,
                     records,
@@ -397,6 +446,18 @@ pub(super) fn approval(plan: &Plan) -> Approval {
     }
 }
 
+/// All that `plan` needs, and the brokers say so.
+pub(super) fn allowed(plan: &Plan) -> Rights {
+    let all = || Some([Operation::Read, Operation::Delete].into());
+    Rights {
+        group: all(),
+        topics: rights::topics(plan)
+            .into_iter()
+            .map(|topic| (topic, Ok(all())))
+            .collect(),
+    }
+}
+
 pub(super) fn claim(plan: &Plan) -> Claim {
     Claim {
         execution: EXECUTION.to_owned(),
@@ -422,6 +483,7 @@ pub(super) struct Apply {
     pub(super) enabled: bool,
     pub(super) config_hash: String,
     pub(super) seen: GroupObservation,
+    pub(super) rights: Rights,
     pub(super) pre_image: Option<PreImage>,
     pub(super) rereads: BTreeMap<(TopicPartition, i64), Reread>,
 }
@@ -444,6 +506,7 @@ impl Apply {
             enabled: true,
             config_hash: plan.config_hash.clone(),
             seen: scene.seen.clone(),
+            rights: allowed(&plan),
             pre_image: None,
             rereads: BTreeMap::new(),
             plan,
@@ -475,6 +538,7 @@ impl Apply {
                 apply_enabled: self.enabled,
                 config_hash: &self.config_hash,
                 seen: &self.seen,
+                rights: &self.rights,
                 pre_image: self.pre_image.as_ref(),
                 rereads: &self.rereads,
             },

@@ -11,6 +11,7 @@ use super::guard::verdict::Verdict;
 use super::offset::{Fault, TopicPartition};
 use super::plan::{LeftAlone, PlanId, Warning};
 use super::refusal::{Refusal, Stale};
+use super::rights::{Operation, ResourceType, Right};
 use super::testing::*;
 
 /// The names of an enum's variants, as its source has them: a variant that is new is missed by no test.
@@ -104,6 +105,10 @@ fn of_the_request() -> Vec<Refusal> {
             plan: plan_id(),
             why: "it left shipments-1 at 31, which is at 35 now".into(),
         },
+        Refusal::NothingToFinish {
+            plan: plan_id(),
+            why: "it left shipments-1 at 31, which is at 35 now".into(),
+        },
         Refusal::TopicUnknown {
             topic: "orders".into(),
         },
@@ -118,6 +123,25 @@ fn of_the_request() -> Vec<Refusal> {
         Refusal::PlanNotFound { plan: plan_id() },
         Refusal::PlanUsed { plan: plan_id() },
     ]
+}
+
+/// READ on a group and on more topics than are named, DELETE on the group.
+fn lacking() -> Vec<Right> {
+    let right = |operation, resource, name: &str| Right {
+        operation,
+        resource,
+        name: name.to_owned(),
+    };
+    let of_group = [Operation::Read, Operation::Delete]
+        .map(|operation| right(operation, ResourceType::Group, "shipment-sync"));
+    let of_topics = (1..=7).map(|n| {
+        right(
+            Operation::Read,
+            ResourceType::Topic,
+            &format!("shipments-{n}"),
+        )
+    });
+    of_group.into_iter().chain(of_topics).collect()
 }
 
 fn of_the_group() -> Vec<Refusal> {
@@ -155,7 +179,14 @@ fn of_the_group() -> Vec<Refusal> {
         Refusal::StatefulGroup {
             kind: "Kafka Streams".into(),
         },
-        Refusal::NotAuthorisedToAlter { group: group() },
+        Refusal::NotAuthorisedToAlter {
+            group: group(),
+            missing: vec![],
+        },
+        Refusal::NotAuthorisedToAlter {
+            group: group(),
+            missing: lacking(),
+        },
         unread("", Fault::NotAuthorised),
         unread(
             "shipments-1",
@@ -460,6 +491,17 @@ fn every_warning_in_one_line() {
             members: vec![member_seen("worker-a"), member_seen("worker-b")],
             drift_limit: 100,
         },
+        Warning::MustStayStopped {
+            members: vec![member_seen("worker-a")],
+            drift_limit: 0,
+        },
+        Warning::ActiveNow {
+            state: "Stable".into(),
+            members: vec![member_seen("worker-a")],
+        },
+        Warning::WrittenFromOutside {
+            why: "so configured: external_offsets".into(),
+        },
         Warning::AssignOnly,
         Warning::Stateful {
             kind: "Kafka Connect".into(),
@@ -487,6 +529,9 @@ fn every_reason_to_leave_a_partition_alone() {
         LeftAlone::NoCommit,
         LeftAlone::NotMovedThen,
         LeftAlone::NoRecordThatLate,
+        LeftAlone::NotAppliedThen,
+        LeftAlone::AppliedThen,
+        LeftAlone::NotInPlan,
     ];
     let shown: BTreeSet<_> = reasons.iter().map(variant).collect();
     assert_eq!(shown, variants(include_str!("plan.rs"), "LeftAlone"));

@@ -31,7 +31,9 @@ use sys::rd_kafka_admin_op_t as Op;
 
 use self::call::{Call, array, code, text};
 pub(super) use self::configs::topic_configs;
-pub(super) use self::describe::{Topic, describe_group, describe_topics};
+pub(super) use self::describe::{
+    Topic, describe_group, describe_topics, group_operations, topic_operations,
+};
 pub(super) use self::offsets::{
     Found, Isolation, Spec, all_committed, alter, committed, delete, list_offsets,
 };
@@ -58,6 +60,10 @@ unsafe extern "C" {
     ) -> c_int;
     fn rd_kafka_ConsumerGroupDescription_authorized_operations(
         group: *const sys::rd_kafka_ConsumerGroupDescription_t,
+        count: *mut usize,
+    ) -> *const c_int;
+    fn rd_kafka_TopicDescription_authorized_operations(
+        topic: *const sys::rd_kafka_TopicDescription_t,
         count: *mut usize,
     ) -> *const c_int;
 }

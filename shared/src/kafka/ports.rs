@@ -13,6 +13,7 @@ use crate::domain::offset::{
     ClusterId, CommittedOffset, Fault, FoundByTime, GroupId, TopicPartition,
 };
 use crate::domain::recovery::AlterAnswer;
+use crate::domain::rights::Rights;
 use crate::ports::{AlterGroups, ReadGroups};
 
 impl ReadGroups for GroupReader {
@@ -35,6 +36,14 @@ impl ReadGroups for GroupReader {
 
     async fn describe(&self, group: &GroupId) -> Result<GroupDescription, Fault> {
         self.describe(group).await
+    }
+
+    async fn rights(
+        &self,
+        group: &GroupId,
+        topics: &BTreeSet<String>,
+    ) -> Result<Rights, KafkaError> {
+        self.rights(group, topics).await
     }
 
     async fn committed(

@@ -14,6 +14,7 @@ use crate::domain::group::GroupDescription;
 use crate::domain::offset::{
     ClusterId, CommittedOffset, Fault, FoundByTime, GroupId, TopicPartition,
 };
+use crate::domain::rights::Rights;
 
 /// Reads groups, their committed offsets and the logs that these point into. It never writes.
 ///
@@ -153,6 +154,44 @@ impl GroupReader {
             })
             .await
             .map_err(|error| error.fault())
+    }
+
+    /// What the connection's own principal may do with the offsets of `group` in `topics`, as the brokers say.
+    ///
+    /// # Errors
+    /// The group, or no topic at all, could be asked about. Of a single topic that is a fault.
+    pub async fn rights(
+        &self,
+        group: &GroupId,
+        topics: &BTreeSet<String>,
+    ) -> Result<Rights, KafkaError> {
+        let this = self.bounded();
+        let name = group.0.clone();
+        let of_group = this
+            .session
+            .call(Operation::DescribeConsumerGroups, move |handle, limits| {
+                ffi::group_operations(handle, limits, &name)
+            })
+            .await;
+        let group = match of_group {
+            Ok(operations) => operations,
+            // Who may not see a group may do nothing with it.
+            Err(error) if error.fault() == Fault::NotAuthorised => Some(BTreeSet::new()),
+            Err(error) => return Err(error),
+        };
+        let names: Vec<_> = topics.iter().cloned().collect();
+        let answers = this
+            .session
+            .each(
+                Operation::DescribeTopics,
+                names.clone(),
+                ffi::topic_operations,
+            )
+            .await?;
+        Ok(Rights {
+            group,
+            topics: names.into_iter().zip(faults(answers)).collect(),
+        })
     }
 
     pub(super) async fn all_committed(

@@ -90,6 +90,7 @@ pub(super) fn chart(plan: &Plan, past: &[PastCommit]) -> Option<Chart> {
         | Source::Shift { .. }
         | Source::Earliest
         | Source::Undo { .. }
+        | Source::Finish { .. }
         | Source::Skip => None,
     };
     // A source in the time to come would stand outside.

@@ -16,7 +16,12 @@ pub(super) fn tone(stage: &Stage) -> &'static str {
         }
         Stage::Ended(Outcome::Verified | Outcome::AppliedThenMoved) => "good",
         Stage::Expired | Stage::Superseded | Stage::Undecided | Stage::Rejected => "neutral",
-        Stage::Ended(Outcome::NotApplied | Outcome::PartiallyApplied | Outcome::Unknown)
+        Stage::Ended(
+            Outcome::NotApplied
+            | Outcome::Overwritten
+            | Outcome::PartiallyApplied
+            | Outcome::Unknown,
+        )
         | Stage::EndedUnsent
         | Stage::EndedUnproven => "bad",
     }
@@ -36,6 +41,7 @@ pub(super) fn title(stage: &Stage) -> &'static str {
         Stage::Ended(Outcome::Verified) => "applied and verified",
         Stage::Ended(Outcome::AppliedThenMoved) => "applied",
         Stage::Ended(Outcome::NotApplied) | Stage::EndedUnsent => "not applied",
+        Stage::Ended(Outcome::Overwritten) => "overwritten",
         Stage::Ended(Outcome::PartiallyApplied) => "partially applied",
         Stage::Ended(Outcome::Unknown) | Stage::EndedUnproven => "outcome unknown",
     }
@@ -74,10 +80,9 @@ pub(super) fn headline(stage: &Stage, approval: &Approval, now: Timestamp) -> St
         Stage::Ended(Outcome::NotApplied) => {
             format!("Approved, but not applied: {}.", Outcome::NotApplied)
         }
-        Stage::Ended(Outcome::PartiallyApplied) => {
-            format!("Look at this: {}.", Outcome::PartiallyApplied)
-        }
-        Stage::Ended(Outcome::Unknown) => format!("Look at this: {}.", Outcome::Unknown),
+        Stage::Ended(
+            outcome @ (Outcome::Overwritten | Outcome::PartiallyApplied | Outcome::Unknown),
+        ) => format!("Look at this: {outcome}."),
         Stage::EndedUnsent => "Approved, but not applied: nothing was sent.".to_owned(),
         Stage::EndedUnproven => {
             "Look at this: it ended while it was applied, and nothing was verified.".to_owned()
@@ -134,7 +139,13 @@ fn next(stage: &Stage) -> Option<&'static str> {
         | Stage::Undecided
         | Stage::Ended(Outcome::NotApplied)
         | Stage::EndedUnsent => Some("If it is still to be done, ask for a new plan."),
-        Stage::Ended(Outcome::PartiallyApplied | Outcome::Unknown) | Stage::EndedUnproven => {
+        Stage::Ended(Outcome::Overwritten) => Some(
+            "Find what writes the group's offsets, such as a tool or an offset sync, stop it, and ask for a new plan.",
+        ),
+        Stage::Ended(Outcome::PartiallyApplied) => Some(
+            "Keep the consumers stopped, look at each partition, and finish this plan or undo it.",
+        ),
+        Stage::Ended(Outcome::Unknown) | Stage::EndedUnproven => {
             Some("Keep the consumers stopped, look at each partition, and plan again.")
         }
         Stage::Open

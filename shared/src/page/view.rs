@@ -17,7 +17,7 @@ use crate::domain::identity::Identity;
 use crate::domain::offset::CommittedOffset;
 use crate::domain::plan::{PartitionMove, Plan, Source};
 use crate::domain::planner::seconds;
-use crate::domain::recovery::PartitionOutcome;
+use crate::domain::recovery::{PartitionOutcome, Recovery};
 use crate::domain::refusal::MemberSeen;
 use crate::domain::text::{count, grouped, time};
 
@@ -115,7 +115,7 @@ pub(super) fn plan(case: &Case, shown: Shown, now: Timestamp) -> Result<String, 
         to_stop: to_stop(case, now).map(members),
         effect: effect(plan, stage == Stage::Open),
         figures: figures(plan),
-        warnings: warnings(plan),
+        warnings: warnings(case),
         asked_by: plan.asked_by(approval.from_dry_run),
         why: lines(&plan.reason),
         source: plan.source.to_string(),
@@ -317,15 +317,22 @@ impl Row {
                     "applied, since moved to {}",
                     now.map_or("no commit".to_owned(), |now| now.to_string())
                 ),
+                PartitionOutcome::Overwritten { now } => format!(
+                    "applied, since overwritten with {}",
+                    now.map_or("no commit".to_owned(), |now| now.to_string())
+                ),
                 PartitionOutcome::Unknown { seen } => format!("unknown: {seen}"),
             }),
             result_tone: match result {
                 Some(PartitionOutcome::Applied | PartitionOutcome::AppliedThenMoved { .. }) => {
                     "good"
                 }
-                Some(PartitionOutcome::NotApplied | PartitionOutcome::Unknown { .. }) | None => {
-                    "bad"
-                }
+                Some(
+                    PartitionOutcome::NotApplied
+                    | PartitionOutcome::Overwritten { .. }
+                    | PartitionOutcome::Unknown { .. },
+                )
+                | None => "bad",
             },
         }
     }
@@ -347,7 +354,7 @@ fn ordered(case: &Case) -> Vec<&PartitionMove> {
         moves.sort_by_key(|m| {
             let settled = match case.result.get(&m.partition) {
                 Some(PartitionOutcome::Unknown { .. }) => 0,
-                Some(PartitionOutcome::NotApplied) => 1,
+                Some(PartitionOutcome::NotApplied | PartitionOutcome::Overwritten { .. }) => 1,
                 Some(PartitionOutcome::AppliedThenMoved { .. } | PartitionOutcome::Applied)
                 | None => 2,
             };
@@ -469,14 +476,21 @@ fn ranges(partitions: &[i32]) -> String {
     )
 }
 
-fn warnings(plan: &Plan) -> Vec<WarningShown> {
-    plan.warnings
+/// What is not known of rights stands first: it is of the recovery, and not in the plan.
+fn warnings(case: &Case) -> Vec<WarningShown> {
+    let unknown_rights = case
+        .recovery
         .iter()
-        .map(|warning| WarningShown {
-            text: warning.to_string(),
-            more: members(warning.members_to_stop()),
-        })
-        .collect()
+        .filter_map(Recovery::rights_warning)
+        .map(|text| WarningShown {
+            text,
+            more: Vec::new(),
+        });
+    let of_plan = case.plan.warnings.iter().map(|warning| WarningShown {
+        text: warning.to_string(),
+        more: members(warning.members_to_stop()),
+    });
+    unknown_rights.chain(of_plan).collect()
 }
 
 /// Members by name, as somebody who has to stop them needs it.

@@ -8,7 +8,7 @@ use crate::domain::audit::{Audit, AuditPartition, AuditStatus};
 use crate::domain::guard::quarantine::Kept;
 use crate::domain::offset::CommittedOffset;
 use crate::domain::plan::{Plan, partitions};
-use crate::domain::recovery::{Outcome, PartitionOutcome};
+use crate::domain::recovery::{Outcome, PartitionOutcome, Recovery};
 use crate::domain::report::EndCode;
 use crate::domain::text::{count, grouped, time};
 use crate::page::visible;
@@ -139,7 +139,7 @@ fn offset(committed: &Option<CommittedOffset>) -> String {
 
 /// Somebody has to decide.
 #[must_use]
-pub fn approval(plan: &Plan, approval: &Approval, link: &str) -> Value {
+pub fn approval(plan: &Plan, recovery: &Recovery, approval: &Approval, link: &str) -> Value {
     let title = format!(
         "Approval needed: move group {} on {}",
         escape(&plan.group.0),
@@ -161,7 +161,9 @@ pub fn approval(plan: &Plan, approval: &Approval, link: &str) -> Value {
         asked.push_str(": ");
         asked.push_str(&escape(&plan.reason));
     }
-    let mut warnings = first(&plan.warnings, |w| format!("⚠ {}", escape(&w.to_string())));
+    let mut told: Vec<_> = recovery.rights_warning().into_iter().collect();
+    told.extend(plan.warnings.iter().map(ToString::to_string));
+    let mut warnings = first(&told, |w| format!("⚠ {}", escape(w)));
     let members = plan.members_to_stop();
     if !members.is_empty() {
         warnings.push("To be stopped after approving:".to_owned());
@@ -202,7 +204,11 @@ pub fn approval(plan: &Plan, approval: &Approval, link: &str) -> Value {
 /// What became of it. Where offsets may have been moved and it is not proven how, it is an alert.
 #[must_use]
 pub fn result(audit: &Audit) -> Value {
-    let unsettled = [EndCode::PartiallyApplied, EndCode::OutcomeUnknown];
+    let unsettled = [
+        EndCode::PartiallyApplied,
+        EndCode::OutcomeUnknown,
+        EndCode::Overwritten,
+    ];
     let unsettled = unsettled.iter().any(|end| end.code() == audit.code);
     let mark = match audit.status {
         AuditStatus::Succeeded => "✔",
@@ -263,6 +269,23 @@ mod tests {
     use crate::domain::plan::Warning;
     use crate::domain::refusal::{MemberSeen, Refusal};
     use crate::page::tests::{approval as pending, plan, skip};
+
+    fn opened(plan: &Plan) -> Recovery {
+        Recovery::open(plan, "arn:of:an:execution", plan.created_at)
+    }
+
+    #[test]
+    fn an_approver_reads_which_rights_the_brokers_say_nothing_of() {
+        let mut plan = plan();
+        plan.warnings.clear();
+        let mut recovery = opened(&plan);
+        let says = |recovery: &Recovery| {
+            told(&approval(&plan, recovery, &pending(&plan), LINK)).contains("applying principal")
+        };
+        assert!(!says(&recovery));
+        recovery.unknown_rights = Some("READ on topic b".to_owned());
+        assert!(says(&recovery));
+    }
 
     #[test]
     fn nothing_that_strangers_write_is_more_than_text() {
@@ -392,10 +415,15 @@ mod tests {
     #[test]
     fn an_approver_reads_what_moves_whom_to_stop_and_until_when_to_decide() {
         let plan = plan();
-        insta::assert_snapshot!(told(&approval(&plan, &pending(&plan), LINK)));
+        insta::assert_snapshot!(told(&approval(
+            &plan,
+            &opened(&plan),
+            &pending(&plan),
+            LINK
+        )));
 
         let skip = skip();
-        let told = told(&approval(&skip, &pending(&skip), LINK));
+        let told = told(&approval(&skip, &opened(&skip), &pending(&skip), LINK));
         assert!(
             told.contains("• never read: shipments-1@43, kept at quarantine-0@7\n• never read: shipments-1@44, NOT KEPT"),
             "{told}"
@@ -410,7 +438,7 @@ mod tests {
             plan.requested_by = "guard".to_owned();
             let mut pending = pending(&plan);
             change(&mut plan, &mut pending);
-            let told = told(&approval(&plan, &pending, LINK));
+            let told = told(&approval(&plan, &opened(&plan), &pending, LINK));
             let (_, asked) = told.split_once("\nAsked for by ").unwrap();
             asked.lines().next().unwrap().to_owned()
         };
@@ -453,7 +481,7 @@ mod tests {
             plan.group.0 = name.to_owned();
             plan.moves[0].partition.topic = name.to_owned();
             plan.reason = name.to_owned();
-            let asked = approval(&plan, &pending(&plan), LINK);
+            let asked = approval(&plan, &opened(&plan), &pending(&plan), LINK);
             let text = told(&asked);
             for line in [
                 format!("Approval needed: move group {name} on orders-prod\n"),
@@ -512,7 +540,7 @@ mod tests {
         audit.partitions[1].partition.topic = evil.clone();
         audit.partitions = vec![audit.partitions[1].clone(); 40];
         for (message, own) in [
-            (approval(&plan, &pending(&plan), LINK), 1),
+            (approval(&plan, &opened(&plan), &pending(&plan), LINK), 1),
             (result(&audit), 0),
         ] {
             // What is no plain text is the page's own line: `told` sees to it.

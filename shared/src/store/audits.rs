@@ -329,6 +329,7 @@ fn moves(outcome: &Outcome) -> bool {
         Outcome::NotApplied => false,
         Outcome::Verified
         | Outcome::AppliedThenMoved
+        | Outcome::Overwritten
         | Outcome::PartiallyApplied
         | Outcome::Unknown => true,
     }

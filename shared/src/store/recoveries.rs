@@ -248,7 +248,7 @@ impl Store {
             .await
     }
 
-    /// Keeps why a step after the approval refused.
+    /// Keeps why a step after planning refused.
     ///
     /// # Errors
     /// There is no open recovery, or the table cannot be reached.
@@ -272,6 +272,16 @@ impl Store {
             .value(":refusals", value)
             .value(":sha256", sha256);
         self.change_open(operation, note).await
+    }
+
+    /// Keeps which rights of the applying principal the brokers said nothing of.
+    ///
+    /// # Errors
+    /// There is no open recovery, or the table cannot be reached.
+    pub async fn note_unknown_rights(&self, plan: &PlanId, unknown: &str) -> Result<()> {
+        let note = Write::change(keys::recovery(plan), "SET #unknown_rights = :unknown");
+        self.change_open("note_unknown_rights", note.value(":unknown", text(unknown)))
+            .await
     }
 
     /// Keeps since when the group was seen quiet, or that it is not.
@@ -543,6 +553,7 @@ impl Store {
                 r.superseded_by.as_ref().map(|by| text(&by.0)),
             )
             .with_some("reconciled_by", r.reconciled_by.as_deref().map(text))
+            .with_some("unknown_rights", r.unknown_rights.as_deref().map(text))
             .with_all(refusals)
             .with_some("outcome", r.outcome.as_ref().map(word))
             .with_some("closed_at", r.closed_at.map(time)))
@@ -578,6 +589,7 @@ impl Store {
             apply_ended_at: item.some_time("apply_ended_at")?,
             superseded_by: superseded_by.map(|by| PlanId(by.to_owned())),
             reconciled_by: reconciled_by.map(str::to_owned),
+            unknown_rights: item.some_text("unknown_rights")?.map(str::to_owned),
             refusals: refusals.unwrap_or_default(),
             outcome: item.some_word("outcome")?,
             closed_at: item.some_time("closed_at")?,

@@ -16,7 +16,7 @@ use super::looks::Look;
 use super::pack::Packed;
 use super::table::{Range, Transacted, Write};
 use super::{Result, Store};
-use crate::domain::guard::sample::Sample;
+use crate::domain::guard::sample::{LATEST_RUNS, Sample};
 use crate::domain::offset::{ClusterId, GroupId};
 
 /// How many runs are remembered. Two hours of the usual schedule.
@@ -121,6 +121,45 @@ impl Store {
             seq: head.seq,
             samples: runs.into_iter().flat_map(|(_, looks)| looks).collect(),
         })
+    }
+
+    /// The looks of the [`LATEST_RUNS`], oldest first, as far as they can be read and have not expired at `now`.
+    ///
+    /// # Errors
+    /// The table cannot be reached, or what says where the ring stands is damaged.
+    pub async fn latest_looks(
+        &self,
+        cluster: &ClusterId,
+        group: &GroupId,
+        now: Timestamp,
+    ) -> Result<Vec<Sample>> {
+        let read = async {
+            let head = self.sample_head(cluster, group).await?;
+            let newest = head.newest.map_or(0, |(number, _)| number);
+            let pk = keys::samples(cluster, group);
+            let mut latest = Vec::new();
+            for number in newest.saturating_sub(u64::from(LATEST_RUNS) - 1).max(1)..=newest {
+                let key = keys::sample_place(cluster, group, number % RING_RUNS);
+                let Some(item) = self.get(&key).await? else {
+                    continue;
+                };
+                let expired = item
+                    .some_number("ttl")?
+                    .is_some_and(|at| at <= now.as_second());
+                if expired {
+                    continue;
+                }
+                match self.looks(&item, &pk).await {
+                    // A place that another run has taken meanwhile is one of the newest, too.
+                    Ok((_, looks)) => latest.extend(looks),
+                    Err(Cause::Damaged(_) | Cause::Pack(_)) => {}
+                    Err(other) => return Err(other),
+                }
+            }
+            latest.sort_by_key(|look| look.at);
+            Ok(latest)
+        };
+        read.await.map_err(|cause: Cause| cause.of("latest_looks"))
     }
 
     async fn sample_head(&self, cluster: &ClusterId, group: &GroupId) -> Result<Head, Cause> {

@@ -15,7 +15,7 @@ use crate::domain::refusal::Refusal;
 use crate::domain::request::{Allowances, ResetSpec, RewindRequest, Selection};
 
 /// The targets that a request can have.
-const TARGETS: [&str; 8] = [
+const TARGETS: [&str; 9] = [
     "rewind_before",
     "checkpoint_id",
     "to_datetime",
@@ -24,6 +24,7 @@ const TARGETS: [&str; 8] = [
     "shift_by",
     "to_earliest",
     "undo",
+    "finish",
 ];
 
 const INSTANT: &str = "2026-11-30T10:00:00Z or 2026-11-30T15:30:00+05:30";
@@ -170,6 +171,9 @@ fn target(fields: &mut Fields<'_>) -> Option<ResetSpec> {
     let undo = fields
         .text("undo", "the id of the plan that is to be undone")
         .map(|plan| ResetSpec::Undo(PlanId(plan.to_owned())));
+    let finish = fields
+        .text("finish", "the id of the plan that is to be finished")
+        .map(|plan| ResetSpec::Finish(PlanId(plan.to_owned())));
     let given: Vec<_> = TARGETS
         .into_iter()
         .filter(|target| fields.has(target))
@@ -200,6 +204,7 @@ fn target(fields: &mut Fields<'_>) -> Option<ResetSpec> {
         shift.map(ResetSpec::ShiftBy),
         earliest,
         undo,
+        finish,
     ];
     found.into_iter().flatten().next()
 }

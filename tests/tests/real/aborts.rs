@@ -303,6 +303,23 @@ async fn a_claim_that_came_between_two_looks_of_the_sweep_is_released() -> Outco
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn stopped_while_its_rights_are_asked() -> Outcome {
+    let case = Case::new().await?;
+    let frozen = case.freeze(Function::RewindApply).await?;
+    let execution = case.start().await?;
+    case.stop_in(&execution, "CheckRights", Some(&frozen))
+        .await?;
+    let audit = case.ended(&execution, "NOT_APPROVED").await?;
+    assert_eq!(audit.outcome, Some(Came::NotApplied));
+    drop(frozen);
+    let plan = case.plan_of(&execution).await?;
+    assert_eq!(case.world.store.approval_of(&plan).await?, None);
+    assert_eq!(case.offset().await?, Some(20));
+    case.told_once(&execution, "NOT_APPROVED").await?;
+    case.may_be_asked_again().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn stopped_before_anybody_is_asked() -> Outcome {
     let case = Case::new().await?;
     let frozen = case.freeze(Function::ApprovalTask).await?;

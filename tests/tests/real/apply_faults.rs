@@ -31,6 +31,8 @@ on_every_kafka!(
 );
 on_kafka_4!(
     consumers_that_went_on_are_told_from_a_lost_request,
+    what_writes_from_outside_is_told_from_consumers,
+    a_group_that_is_empty_for_an_instant_is_waited_for_all_the_same,
     a_rewind_that_was_never_sent_is_never_called_applied,
     half_a_move_is_said_and_a_retry_finishes_it,
     half_a_move_that_consumers_touched_is_left_alone,
@@ -46,9 +48,9 @@ on_kafka_4!(
 );
 
 /// More than one request holds: 512 KiB by the estimate.
-const MANY: i32 = 140;
+pub(crate) const MANY: i32 = 140;
 /// As much as a broker takes by default.
-const LONG: usize = 4096;
+pub(crate) const LONG: usize = 4096;
 
 fn each(audit: &Audit) -> Vec<Option<PartitionOutcome>> {
     audit.partitions.iter().map(|p| p.outcome.clone()).collect()
@@ -205,6 +207,66 @@ async fn consumers_that_went_on_are_told_from_a_lost_request(world: &World) -> O
     Ok(())
 }
 
+/// A group that members have read as far as 20, and that nobody is in.
+async fn read_by_members(world: &World, policy: &str) -> Result<Bench, Box<dyn StdError>> {
+    let bench = Bench::new(world, policy, 1, 30).await?;
+    world.consume(&bench.group, &bench.topic, 1, 30).await?;
+    bench.commit(&[20]).await?;
+    Ok(bench)
+}
+
+async fn what_writes_from_outside_is_told_from_consumers(world: &World) -> Outcome {
+    let bench = read_by_members(world, "test").await?;
+    let plan = bench.approved(&bench.to(1, 5)).await?;
+    bench.apply(&plan, &[]).await?;
+    // As a sync of offsets from another cluster does.
+    bench.commit(&[25]).await?;
+    bench.verify_later(&plan).await?;
+    let audit = bench.report(&plan).await?;
+    assert_eq!(
+        (audit.status, audit.code.as_str(), each(&audit)),
+        (
+            AuditStatus::Failed,
+            "OVERWRITTEN",
+            vec![Some(PartitionOutcome::Overwritten { now: Some(25) })]
+        )
+    );
+    assert!(audit.message.contains("from outside"), "{}", audit.message);
+
+    // A member that is there now may have written it.
+    let bench = bench.again();
+    let plan = bench.approved(&bench.to(1, 5)).await?;
+    bench.apply(&plan, &[]).await?;
+    let member = world.member(&bench.group, &bench.topic, 1).await?;
+    member.until_read(25, PATIENCE).await?;
+    member.commit().await?;
+    bench.verify_later(&plan).await?;
+    assert_eq!(bench.report(&plan).await?.code, "APPLIED_THEN_MOVED");
+    member.stop().await?;
+    Ok(())
+}
+
+async fn a_group_that_is_empty_for_an_instant_is_waited_for_all_the_same(world: &World) -> Outcome {
+    let bench = read_by_members(world, "waiting").await?;
+    let plan = bench.approved(&bench.to(1, 5)).await?;
+    assert!(bench.stored(&plan).await?.waits_for_empty);
+    // Its consumers come back before it is applied, and stop when they are asked to.
+    let member = world.member(&bench.group, &bench.topic, 1).await?;
+    assert_eq!(bench.observe(&plan).await?.next, observe::Next::Wait);
+    member.stop().await?;
+    let next = loop {
+        let observed = bench.observe(&plan).await?;
+        if observed.next != observe::Next::Wait {
+            break observed.next;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    };
+    assert_eq!(next, observe::Next::Apply);
+    bench.apply(&plan, &[]).await?;
+    assert_eq!(bench.verify(&plan).await?.outcome, Some(Came::Verified));
+    Ok(())
+}
+
 async fn a_rewind_that_was_never_sent_is_never_called_applied(world: &World) -> Outcome {
     let bench = Bench::new(world, "test", 1, 30).await?;
     bench.commit(&[20]).await?;
@@ -231,7 +293,7 @@ async fn a_rewind_that_was_never_sent_is_never_called_applied(world: &World) -> 
 }
 
 /// A group whose rewind needs two requests: its checkpoint at 0 holds long metadata, which it has gone on from to 1.
-async fn big(world: &World) -> Result<(Bench, PlanId, i32), Box<dyn StdError>> {
+pub(crate) async fn big(world: &World) -> Result<(Bench, PlanId, i32), Box<dyn StdError>> {
     let bench = Bench::new(world, "test", MANY, 1).await?;
     let commits: Vec<_> = (0..MANY)
         .map(|partition| Commit {
@@ -375,7 +437,7 @@ async fn verify_between_two_requests_stops_the_second(world: &World) -> Outcome 
 }
 
 /// The first request was answered, the second never sent.
-async fn partly(bench: &Bench, plan: &PlanId, first: i32) -> Outcome {
+pub(crate) async fn partly(bench: &Bench, plan: &PlanId, first: i32) -> Outcome {
     let verified = bench.verify(plan).await?;
     assert_eq!(verified.outcome, Some(Came::PartiallyApplied));
     let audit = bench.report(plan).await?;

@@ -166,6 +166,10 @@ async fn every_example_does_what_its_name_says() -> Outcome {
         .approved("recovery-planned", &[("/plan_id", &plan)], 31)
         .await?;
     assert_eq!(same, plan);
+    // Of a plan that was applied whole nothing is left.
+    let finish = [("/request/finish", &*plan)];
+    let finished = examples.start("recovery-finish", &finish).await?;
+    assert_eq!(finished.end().await?.code(), "NOTHING_TO_DO");
     examples
         .approved("recovery-undo", &[("/request/undo", &plan)], 43)
         .await?;

@@ -213,6 +213,7 @@ async fn only_what_moved_the_group_or_may_have_is_noted_as_that() {
         (Some(Outcome::NotApplied), false),
         (Some(Outcome::Verified), true),
         (Some(Outcome::AppliedThenMoved), true),
+        (Some(Outcome::Overwritten), true),
         (Some(Outcome::PartiallyApplied), true),
         (Some(Outcome::Unknown), true),
     ];

@@ -192,6 +192,7 @@ async fn notes_are_kept_and_need_an_open_recovery() {
         [
             store.set_apply_by(&plan, at(50)).await,
             store.note_quiet(&plan, Some(&quiet)).await,
+            store.note_unknown_rights(&plan, "READ on group g").await,
             store
                 .note_refusals(&plan, &[Refusal::ApplySwitchedOff])
                 .await,
@@ -214,6 +215,7 @@ async fn notes_are_kept_and_need_an_open_recovery() {
     let expected = Recovery {
         apply_by: Some(at(50)),
         quiet: Some(quiet.clone()),
+        unknown_rights: Some("READ on group g".to_owned()),
         refusals: vec![Refusal::ApplySwitchedOff],
         outcome: Some(Outcome::Verified),
         ..recovery(1)

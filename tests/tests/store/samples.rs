@@ -130,6 +130,29 @@ async fn the_oldest_run_makes_room_for_the_newest() {
 }
 
 #[tokio::test]
+async fn the_latest_looks_are_those_of_the_newest_three_runs() {
+    let table = Table::new().await;
+    let store = table.store();
+    let latest = async |now| {
+        let looks = store.latest_looks(&cluster(), &group(), now).await.unwrap();
+        looks.iter().map(|look| look.at).collect::<Vec<_>>()
+    };
+    assert_eq!(latest(at(0)).await, []);
+    assert!(put(&store, 0, &[look(at(0), 1), look(at(0), 6)]).await);
+    assert_eq!(latest(at(7)).await, [at(1), at(6)]);
+    // Also where the ring has come round.
+    let runs = i64::try_from(RING_RUNS).unwrap() + 1;
+    for n in 1..runs {
+        let seq = u64::try_from(n).unwrap();
+        assert!(put(&store, seq, &[look(at(n * 300), 1)]).await);
+    }
+    let newest = [runs - 3, runs - 2, runs - 1].map(|n| at(n * 300 + 1));
+    assert_eq!(latest(at(runs * 300)).await, newest);
+    // What has expired is gone, whether or not the table has deleted it.
+    assert_eq!(latest(at(runs * 300) + hours(8 * 24)).await, []);
+}
+
+#[tokio::test]
 async fn runs_in_a_storm_share_places() {
     let table = Table::new().await;
     let store = table.store();

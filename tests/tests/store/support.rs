@@ -329,6 +329,7 @@ pub(crate) fn recovery(n: usize) -> Recovery {
         apply_ended_at: None,
         superseded_by: None,
         reconciled_by: None,
+        unknown_rights: None,
         refusals: vec![],
         outcome: None,
         closed_at: None,

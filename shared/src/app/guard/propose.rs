@@ -14,7 +14,7 @@ use crate::domain::guard::proposal::{Proposals, propose};
 use crate::domain::guard::quarantine::SkippedRecord;
 use crate::domain::guard::rules::Assessment;
 use crate::domain::guard::run::{Deed, GUARD, GuardRun};
-use crate::domain::guard::sample::Sample;
+use crate::domain::guard::sample::{Sample, of_latest_runs};
 use crate::domain::guard::verdict::{Evidence, Finding};
 use crate::domain::identity::Requester;
 use crate::domain::offset::{ClusterId, TopicPartition};
@@ -192,13 +192,7 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
             ResetSpec::ToOffsets(offsets) => offsets.keys().cloned().collect(),
             _ => std::collections::BTreeSet::new(),
         };
-        let mut seen = observe_stable(&self.sources.groups, watched.group, &partitions).await?;
-        if let Ok(description) = &mut seen.description {
-            // The brokers spoke of the guard's principal, and another one will apply.
-            description.may_alter = description
-                .may_alter
-                .filter(|_| resolved.cluster.has_one_principal());
-        }
+        let seen = observe_stable(&self.sources.groups, watched.group, &partitions).await?;
         let now = Timestamp::now();
         Ok(plan(&Planning {
             id: PlanId(ulid::Ulid::generate().to_string()),
@@ -208,6 +202,7 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
             config_hash: &resolved.config_hash,
             pinned_cluster: resolved.cluster.cluster_id.as_ref(),
             seen: &seen,
+            looks: of_latest_runs(self.samples),
             targets,
         }))
     }

@@ -1091,3 +1091,25 @@ fn a_commit_that_moved_at_all_keeps_the_records() {
         [moved(0, Some(31), Some(31), 0)]
     );
 }
+
+#[test]
+fn a_right_that_is_missing_keeps_the_door_shut() {
+    let lacks =
+        |apply: &Apply| -> Vec<String> { apply.refused().iter().map(Refusal::code).collect() };
+    let nothing = || Some(BTreeSet::new());
+    let group = incident(|apply| apply.rights.group = nothing());
+    assert_eq!(lacks(&group), ["NOT_AUTHORISED_TO_ALTER"]);
+    let topic = incident(|apply| {
+        apply
+            .rights
+            .topics
+            .insert("shipments".to_owned(), Ok(nothing()));
+    });
+    assert_eq!(lacks(&topic), ["NOT_AUTHORISED_TO_ALTER"]);
+    // Brokers that say nothing check it themselves.
+    let unknown = incident(|apply| {
+        apply.rights.group = None;
+        apply.rights.topics.insert("shipments".to_owned(), Ok(None));
+    });
+    assert_eq!(unknown.sends().len(), 1);
+}

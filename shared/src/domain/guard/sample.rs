@@ -7,9 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::group::{GroupObservation, GroupState, GroupType};
 use crate::domain::offset::{Fault, TopicId, TopicPartition, Watermarks};
+use crate::domain::refusal::MemberSeen;
 
 /// Readings that lie further apart say nothing about what happened between them. Ten runs of the usual schedule.
 pub const LONGEST_GAP: SignedDuration = SignedDuration::from_mins(50);
+
+/// How many runs show who is in the group at present, where it is Empty at times.
+pub const LATEST_RUNS: u8 = 3;
 
 /// A member of the group, as far as the guard needs to tell one from another and a person to find it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -245,6 +249,43 @@ fn there_since(history: &[Sample]) -> Option<Timestamp> {
     let there = history.iter().rev();
     let first = there.take_while(|look| !look.members.is_empty()).last()?;
     Some(first.at)
+}
+
+/// The members of `looks`, which are in the order of time, as far as they say something about `now`: of each client and
+/// host those that were seen last. A process that starts again and again comes with another member id each time.
+#[must_use]
+pub fn latest_members(looks: &[Sample], now: Timestamp) -> Vec<MemberSeen> {
+    let mut clients: BTreeSet<(&str, &str)> = BTreeSet::new();
+    let mut latest = Vec::new();
+    for look in since_gap(looks, now).iter().rev() {
+        let fresh =
+            |m: &&SampledMember| !clients.contains(&(m.client_id.as_str(), m.host.as_str()));
+        let members: Vec<_> = look.members.iter().filter(fresh).collect();
+        for member in members {
+            clients.insert((&member.client_id, &member.host));
+            latest.push(MemberSeen {
+                client_id: member.client_id.clone(),
+                member_id: member.member_id.clone(),
+                host: member.host.clone(),
+            });
+        }
+    }
+    latest.sort_by(|a, b| (&a.client_id, &a.member_id).cmp(&(&b.client_id, &b.member_id)));
+    latest
+}
+
+/// The looks of the [`LATEST_RUNS`] of `samples`.
+#[must_use]
+pub fn of_latest_runs(samples: &[Sample]) -> &[Sample] {
+    let mut of: Vec<Timestamp> = Vec::new();
+    let earlier = samples.iter().rposition(|look| {
+        if of.last() != Some(&look.run) {
+            of.push(look.run);
+        }
+        of.len() > usize::from(LATEST_RUNS)
+    });
+    let from = earlier.map_or(0, |earlier| earlier + 1);
+    samples.get(from..).unwrap_or_default()
 }
 
 /// Whether two topic ids are those of two topics. One that is not known says nothing.

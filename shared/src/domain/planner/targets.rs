@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::{Planning, evidence, id_of};
+use super::{Planning, evidence, executed, id_of};
 use crate::domain::checkpoint::{Anomaly, Checkpoint, CheckpointHeader, truncations};
 use crate::domain::choice::{Older, PassedOver};
+use crate::domain::executed::Executed;
 use crate::domain::guard::quarantine::SkippedRecord;
 use crate::domain::offset::{
     CommittedOffset, Fault, FoundByTime, TopicId, TopicPartition, Watermarks,
 };
-use crate::domain::plan::{LeftAlone, PartitionMove, Plan};
-use crate::domain::recovery::PreImage;
+use crate::domain::plan::{LeftAlone, PartitionMove};
 use crate::domain::refusal::{Refusal, Stale};
 
 /// What the target of a request resolved to, with the evidence that judges it.
@@ -55,13 +55,26 @@ pub enum Targets<'a> {
     },
     /// There is none, for this reason; the rest is judged all the same, so that all reasons are told at once.
     Missing(&'a Refusal),
-    /// The state before an earlier plan.
-    Undo {
-        /// That plan, which was verified.
-        plan: &'a Plan,
-        /// What was committed right before it was applied, and what was sent.
-        pre_image: &'a PreImage,
-    },
+    /// The state before an earlier plan, where that plan was applied.
+    Undo(Executed<'a>),
+    /// The targets of an earlier plan, where that plan was not applied.
+    Finish(Executed<'a>),
+}
+
+impl<'a> Targets<'a> {
+    /// The earlier plan that they come from.
+    fn executed(&self) -> Option<Executed<'a>> {
+        match self {
+            Self::Undo(executed) | Self::Finish(executed) => Some(*executed),
+            Self::Checkpoint { .. }
+            | Self::Timestamp { .. }
+            | Self::Offsets(_)
+            | Self::Shift(_)
+            | Self::Earliest
+            | Self::Past { .. }
+            | Self::Missing(_) => None,
+        }
+    }
 }
 
 /// What one partition's target is.
@@ -86,12 +99,10 @@ pub(super) enum Together {
 pub(super) fn source_topic_id(planning: &Planning<'_>, topic: &str) -> Option<TopicId> {
     match &planning.targets {
         Targets::Checkpoint { checkpoint, .. } => checkpoint.topic_id(topic),
-        Targets::Undo { plan, .. } => plan
-            .moves
-            .iter()
-            .find(|m| m.partition.topic == topic)
-            .and_then(|m| m.topic_id),
-        _ => None,
+        targets => {
+            let moves = &targets.executed()?.plan.moves;
+            moves.iter().find(|m| m.partition.topic == topic)?.topic_id
+        }
     }
 }
 
@@ -102,15 +113,8 @@ pub(super) fn source_log<'a>(
 ) -> Option<&'a Watermarks> {
     match &planning.targets {
         Targets::Checkpoint { checkpoint, .. } => Some(&checkpoint.partitions.get(partition)?.log),
-        Targets::Undo { plan, .. } => Some(&move_of(plan, partition)?.log),
-        _ => None,
+        targets => Some(&targets.executed()?.move_of(partition)?.log),
     }
-}
-
-/// The move of one partition in a plan, whose moves are sorted.
-fn move_of<'a>(plan: &'a Plan, partition: &TopicPartition) -> Option<&'a PartitionMove> {
-    let found = plan.moves.binary_search_by(|m| m.partition.cmp(partition));
-    plan.moves.get(found.ok()?)
 }
 
 /// What one partition should become.
@@ -152,7 +156,8 @@ pub(super) fn wanted(
         },
         Targets::Offsets(offsets) => match offsets.get(partition) {
             None => Wanted::Leave(LeftAlone::NotSelected),
-            Some(_) if expired => no_commit(),
+            // Also where the group has no commits at all: how far a log that it does not read reaches is not said.
+            Some(_) if from.is_none() => no_commit(),
             Some(offset) => bare(*offset),
         },
         Targets::Shift(by) => match from {
@@ -164,23 +169,8 @@ pub(super) fn wanted(
             committed, records, ..
         } => past(partition, from, committed.get(partition), records),
         Targets::Missing(refusal) => Wanted::Refuse((*refusal).clone()),
-        Targets::Undo { plan, pre_image } => {
-            let Some(before) = pre_image.before.get(partition) else {
-                return Wanted::Leave(LeftAlone::NotMovedThen);
-            };
-            let sent = move_of(plan, partition).map(|m| pre_image.sent(m));
-            let wrote = sent.as_deref().and_then(Option::as_ref);
-            if from != wrote {
-                return Wanted::Refuse(Refusal::NothingToUndo {
-                    plan: plan.id.clone(),
-                    why: moved_since(partition, wrote, from),
-                });
-            }
-            match before {
-                None => Wanted::Nothing,
-                Some(committed) => Wanted::Commit(committed.clone(), Together::Yes),
-            }
-        }
+        Targets::Undo(of) => executed::undo(*of, partition, from),
+        Targets::Finish(of) => executed::finish(*of, partition, from),
     }
 }
 
@@ -207,27 +197,6 @@ fn past(
         Some(target) => Wanted::Commit(CommittedOffset::bare(target), Together::No),
         None => Wanted::Leave(LeftAlone::NotSelected),
     }
-}
-
-/// Why a partition is not where an earlier plan left it.
-fn moved_since(
-    partition: &TopicPartition,
-    wrote: Option<&CommittedOffset>,
-    from: Option<&CommittedOffset>,
-) -> String {
-    let at =
-        |c: Option<&CommittedOffset>| c.map_or("no commit".to_owned(), |c| c.offset.to_string());
-    if wrote.map(|c| c.offset) == from.map(|c| c.offset) {
-        return format!(
-            "it left {partition} at {}, which was committed again since with another epoch or metadata",
-            at(wrote)
-        );
-    }
-    format!(
-        "it left {partition} at {}, which is at {} now",
-        at(wrote),
-        at(from)
-    )
 }
 
 /// The target within the log, clamped only where that is allowed.
@@ -257,7 +226,7 @@ pub(super) fn bounded(
     let forward = allow.forward
         || matches!(
             planning.targets,
-            Targets::Undo { .. } | Targets::Past { .. }
+            Targets::Undo(_) | Targets::Finish(_) | Targets::Past { .. }
         );
     // From a position that retention has passed, the log start is no step forward: nothing there is left to skip.
     if let Some(from) = from
@@ -310,14 +279,16 @@ pub(super) fn log_truncations(planning: &Planning<'_>, moves: &[PartitionMove]) 
             });
             found.extend(noted);
         }
-        Targets::Undo { plan, .. } => found.extend(plan.moves.iter().filter_map(|then| {
-            let high_after = moved.get(&then.partition)?.log.high;
-            (high_after < then.log.high).then(|| Anomaly::LogTruncated {
-                partition: then.partition.clone(),
-                high_before: then.log.high,
-                high_after,
-            })
-        })),
+        Targets::Undo(of) | Targets::Finish(of) => {
+            found.extend(of.plan.moves.iter().filter_map(|then| {
+                let high_after = moved.get(&then.partition)?.log.high;
+                (high_after < then.log.high).then(|| Anomaly::LogTruncated {
+                    partition: then.partition.clone(),
+                    high_before: then.log.high,
+                    high_after,
+                })
+            }))
+        }
         Targets::Timestamp { .. }
         | Targets::Offsets(_)
         | Targets::Past { .. }
@@ -373,6 +344,7 @@ pub(super) fn may_rise(planning: &Planning<'_>) -> bool {
         | Targets::Timestamp { .. }
         | Targets::Offsets(_)
         | Targets::Shift(_)
-        | Targets::Undo { .. } => planning.request.allow.clamp,
+        | Targets::Undo(_)
+        | Targets::Finish(_) => planning.request.allow.clamp,
     }
 }

@@ -1,3 +1,6 @@
+mod activity;
+mod earlier;
+
 use super::*;
 use crate::domain::checkpoint::{CheckpointHeader, CheckpointId};
 use crate::domain::choice::{Older, PassedOver};
@@ -365,16 +368,6 @@ fn the_cluster_and_the_group() {
             }]),
         ),
         (
-            "the applying principal may not commit",
-            incident(|s| describe(&mut s.seen).may_alter = Some(false)),
-            Refused(vec![Refusal::NotAuthorisedToAlter { group: group() }]),
-        ),
-        (
-            "the broker does not say whether it may",
-            incident(|s| describe(&mut s.seen).may_alter = None),
-            back_to_31(vec![Warning::MayAlterUnknown]),
-        ),
-        (
             "offsets without a group protocol",
             incident(|s| describe(&mut s.seen).is_simple = true),
             back_to_31(vec![Warning::AssignOnly]),
@@ -387,10 +380,7 @@ fn the_cluster_and_the_group() {
                     oldest: Some(at("08:00:00")),
                     disowned: 0,
                 }),
-                |s| {
-                    live(s);
-                    describe(&mut s.seen).may_alter = Some(false);
-                },
+                live,
             ),
             Refused(vec![
                 Refusal::NoCheckpointBefore {
@@ -402,7 +392,6 @@ fn the_cluster_and_the_group() {
                     state: "Stable".into(),
                     members: vec![member_seen("worker-a"), member_seen("worker-b")],
                 },
-                Refusal::NotAuthorisedToAlter { group: group() },
             ]),
         ),
     ]);
@@ -1360,10 +1349,14 @@ fn named_offsets() {
                 make_dead(&mut s.seen);
                 commit_nothing(&mut s.seen);
             }),
-            Refused(vec![Refusal::GroupNotFound {
-                group: group(),
-                near: None,
-            }]),
+            Refused(vec![
+                Refusal::GroupNotFound {
+                    group: group(),
+                    near: None,
+                },
+                unknown(p(0)),
+                unknown(p(1)),
+            ]),
         ),
         (
             "offsets that other tools mean something else by",
@@ -1776,8 +1769,8 @@ fn a_plan_says_what_it_was_made_of() {
     );
     assert_eq!(plan.requested_by, "ana");
 
-    // Of a group that is stopped, nothing may move at all.
-    let plan = incident(waits).ready();
+    // Where nothing waits, nothing may move at all.
+    let plan = Scene::incident().ready();
     assert!(!plan.waits_for_empty);
     assert_eq!(plan.drift_limit, 0);
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::domain::testing::*;
 
 use AlterAnswer::{Accepted, GroupActive, Rejected};
-use PartitionOutcome::{Applied, AppliedThenMoved, NotApplied, Unknown};
+use PartitionOutcome::{Applied, AppliedThenMoved, NotApplied, Overwritten, Unknown};
 
 type Seen = Result<Option<CommittedOffset>, Fault>;
 
@@ -24,8 +24,49 @@ fn judged(
     let before = pre_image(plan);
     let answers = answer.map(|answer| (p(1), answer)).into_iter().collect();
     let now = now.map(|now| (p(1), now)).into_iter().collect();
-    let (outcome, mut each) = judge(plan, stored.then_some(&before), &answers, &now);
+    let (outcome, mut each) = judge(plan, stored.then_some(&before), &answers, &now, false);
     (outcome, each.remove(&p(1)).unwrap())
+}
+
+/// What is said of a rewind from 43 to 31 where the group was seen without members afterwards.
+fn judged_memberless(answer: Option<AlterAnswer>, now: i64) -> (Outcome, PartitionOutcome) {
+    let plan = one(Some(commit(43)), Some(commit(31)));
+    let answers = answer.map(|answer| (p(1), answer)).into_iter().collect();
+    let now = [(p(1), Ok(Some(commit(now))))].into();
+    let (outcome, mut each) = judge(&plan, Some(&pre_image(&plan)), &answers, &now, true);
+    (outcome, each.remove(&p(1)).unwrap())
+}
+
+#[test]
+fn no_consumer_has_gone_on_in_a_group_without_members() {
+    let overwritten = |now| Overwritten { now: Some(now) };
+    // What writes from outside may write anything, and what it writes is no consumer's progress.
+    for now in [20, 36, 50] {
+        assert_eq!(
+            judged_memberless(Some(Accepted), now),
+            (Outcome::Overwritten, overwritten(now))
+        );
+    }
+    assert_eq!(
+        judged_memberless(Some(Accepted), 31),
+        (Outcome::Verified, Applied)
+    );
+    assert_eq!(
+        judged_memberless(Some(Accepted), 43),
+        (
+            Outcome::Unknown,
+            unknown("accepted by the broker, but still at 43")
+        )
+    );
+    // Between target and pre-image, a lost reply: a consumer would have had to begin at the target. Others need not.
+    assert_eq!(
+        judged_memberless(timed_out(), 38),
+        (Outcome::Unknown, unknown("38"))
+    );
+    assert_eq!(
+        judged_memberless(rejected(), 43),
+        (Outcome::NotApplied, NotApplied)
+    );
 }
 
 fn seen_at(offset: i64) -> Option<Seen> {
@@ -343,7 +384,13 @@ fn the_whole() {
 fn a_partition_that_the_pre_image_lacks_proves_nothing() {
     let plan = one(Some(commit(43)), Some(commit(31)));
     let now = [(p(1), Ok(Some(commit(31))))].into();
-    let (outcome, each) = judge(&plan, Some(&PreImage::default()), &BTreeMap::new(), &now);
+    let (outcome, each) = judge(
+        &plan,
+        Some(&PreImage::default()),
+        &BTreeMap::new(),
+        &now,
+        false,
+    );
     assert_eq!(outcome, Outcome::Unknown);
     assert_eq!(each[&p(1)], unknown("it is not in the pre-image"));
 }
@@ -408,6 +455,7 @@ fn a_target_that_rose_is_judged_by_what_was_sent() {
             Some(&image),
             &answers.into_iter().collect(),
             &[(at.clone(), now)].into(),
+            false,
         );
         each.remove(&at).unwrap()
     };

@@ -11,9 +11,11 @@ use super::elements::elements;
 use super::{
     Limits, rd_kafka_ConsumerGroupDescription_authorized_operations,
     rd_kafka_ConsumerGroupDescription_state, rd_kafka_ConsumerGroupDescription_type,
+    rd_kafka_TopicDescription_authorized_operations,
 };
 use crate::domain::group::{GroupDescription, GroupState, GroupType, Member};
 use crate::domain::offset::TopicId;
+use crate::domain::rights::{Operation, Operations};
 use crate::kafka::error::ErrorCode;
 use crate::kafka::handle::Handle;
 
@@ -32,6 +34,34 @@ pub(in crate::kafka) fn describe_group(
     limits: Limits,
     group: &str,
 ) -> Result<GroupDescription, ErrorCode> {
+    // SAFETY: only called with a live group.
+    describe_one(handle, limits, group, false, |group| unsafe {
+        description(group)
+    })
+}
+
+/// The operations on a group that its coordinator allows the asking principal; `None` where it does not say.
+pub(in crate::kafka) fn group_operations(
+    handle: &Handle,
+    limits: Limits,
+    group: &str,
+) -> Result<Operations, ErrorCode> {
+    // SAFETY: only called with a live group, whose operations live as long as it.
+    describe_one(handle, limits, group, true, |group| unsafe {
+        let mut count = 0;
+        let first = rd_kafka_ConsumerGroupDescription_authorized_operations(group, &raw mut count);
+        operations(first, count)
+    })
+}
+
+/// `read` is given a live group, and what it returns must be copied from it.
+fn describe_one<T>(
+    handle: &Handle,
+    limits: Limits,
+    group: &str,
+    with_operations: bool,
+    mut read: impl FnMut(*const sys::rd_kafka_ConsumerGroupDescription_t) -> T,
+) -> Result<T, ErrorCode> {
     let name = c_string(group)?;
     let call = Call::new(
         handle,
@@ -39,10 +69,7 @@ pub(in crate::kafka) fn describe_group(
         Op::RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS,
         sys::RD_KAFKA_EVENT_DESCRIBECONSUMERGROUPS_RESULT,
     )?;
-    call.configure(|options| {
-        // SAFETY: `options` is live and of this operation.
-        unsafe { sys::rd_kafka_AdminOptions_set_include_authorized_operations(options, 1) }
-    })?;
+    include_operations(&call, with_operations)?;
     call.one(
         |rk, options, queue| {
             let mut names = [name.as_ptr()];
@@ -59,24 +86,51 @@ pub(in crate::kafka) fn describe_group(
                     array(|n| sys::rd_kafka_DescribeConsumerGroups_result_groups(event, n));
                 let group = groups.next().ok_or(ErrorCode::MISSING)?;
                 code(sys::rd_kafka_ConsumerGroupDescription_error(group)).check()?;
-                Ok(description(group))
+                Ok(read(group))
             }
         },
     )
 }
 
+fn include_operations(call: &Call<'_>, include: bool) -> Result<(), ErrorCode> {
+    call.configure(|options| {
+        // SAFETY: `options` is live and of an operation that knows this option.
+        unsafe {
+            sys::rd_kafka_AdminOptions_set_include_authorized_operations(options, include.into())
+        }
+    })
+}
+
+/// Operations form an open set and are read as integers. A broker that does not tell them answers with none.
+///
+/// # Safety
+/// `first` is null or points to `count` integers.
+unsafe fn operations(first: *const c_int, count: usize) -> Operations {
+    use sys::rd_kafka_AclOperation_t::{
+        RD_KAFKA_ACL_OPERATION_DELETE, RD_KAFKA_ACL_OPERATION_READ,
+    };
+    if first.is_null() || count == 0 {
+        return None;
+    }
+    // SAFETY: by the contract above.
+    let allowed = (0..count).map(|i| unsafe { *first.add(i) });
+    let known = allowed.filter_map(|operation| {
+        if operation == RD_KAFKA_ACL_OPERATION_READ as c_int {
+            Some(Operation::Read)
+        } else if operation == RD_KAFKA_ACL_OPERATION_DELETE as c_int {
+            Some(Operation::Delete)
+        } else {
+            None
+        }
+    });
+    Some(known.collect())
+}
+
 /// # Safety
 /// `group` is live.
 unsafe fn description(group: *const sys::rd_kafka_ConsumerGroupDescription_t) -> GroupDescription {
-    // SAFETY: `group` is live, and what it lends lives as long as it. Operations are read as integers.
+    // SAFETY: `group` is live, and what it lends lives as long as it.
     unsafe {
-        let mut operations = 0;
-        let first =
-            rd_kafka_ConsumerGroupDescription_authorized_operations(group, &raw mut operations);
-        let may_alter = (!first.is_null() && operations > 0).then(|| {
-            let read = sys::rd_kafka_AclOperation_t::RD_KAFKA_ACL_OPERATION_READ as c_int;
-            (0..operations).any(|i| *first.add(i) == read)
-        });
         let members = sys::rd_kafka_ConsumerGroupDescription_member_count(group);
         GroupDescription {
             state: match rd_kafka_ConsumerGroupDescription_state(group) {
@@ -99,7 +153,6 @@ unsafe fn description(group: *const sys::rd_kafka_ConsumerGroupDescription_t) ->
             members: (0..members)
                 .map(|i| member(sys::rd_kafka_ConsumerGroupDescription_member(group, i)))
                 .collect(),
-            may_alter,
         }
     }
 }
@@ -132,6 +185,34 @@ pub(in crate::kafka) fn describe_topics(
     limits: Limits,
     topics: &[String],
 ) -> Vec<Result<Topic, ErrorCode>> {
+    // SAFETY: only called with a live topic.
+    describe_each(handle, limits, topics, false, |topic| unsafe {
+        describe_topic(topic)
+    })
+}
+
+/// The operations on each topic that the broker allows the asking principal; `None` where it does not say.
+pub(in crate::kafka) fn topic_operations(
+    handle: &Handle,
+    limits: Limits,
+    topics: &[String],
+) -> Vec<Result<Operations, ErrorCode>> {
+    // SAFETY: only called with a live topic, whose operations live as long as it.
+    describe_each(handle, limits, topics, true, |topic| unsafe {
+        let mut count = 0;
+        let first = rd_kafka_TopicDescription_authorized_operations(topic, &raw mut count);
+        operations(first, count)
+    })
+}
+
+/// `read` is given a live topic, and what it returns must be copied from it.
+fn describe_each<T>(
+    handle: &Handle,
+    limits: Limits,
+    topics: &[String],
+    with_operations: bool,
+    read: impl Fn(*const sys::rd_kafka_TopicDescription_t) -> T,
+) -> Vec<Result<T, ErrorCode>> {
     if topics.is_empty() {
         return Vec::new();
     }
@@ -154,6 +235,7 @@ pub(in crate::kafka) fn describe_topics(
             Op::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS,
             sys::RD_KAFKA_EVENT_DESCRIBETOPICS_RESULT,
         )?;
+        include_operations(&call, with_operations)?;
         call.one(
             |rk, options, queue| {
                 // SAFETY: the pointers are live; the collection is copied.
@@ -167,7 +249,7 @@ pub(in crate::kafka) fn describe_topics(
                         .map(|topic| {
                             let error = code(sys::rd_kafka_TopicDescription_error(topic));
                             let name = text(sys::rd_kafka_TopicDescription_name(topic));
-                            (name, error.check().map(|()| describe_topic(topic)))
+                            (name, error.check().map(|()| read(topic)))
                         })
                         .collect::<HashMap<_, _>>()
                 })

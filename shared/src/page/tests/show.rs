@@ -438,6 +438,10 @@ fn the_page_follows_an_approved_recovery_to_its_end() {
             Outcome::PartiallyApplied,
             "Look at this: some partitions were moved",
         ),
+        (
+            Outcome::Overwritten,
+            "Look at this: every partition was moved, and some were overwritten from outside",
+        ),
         (Outcome::Unknown, "Look at this: it cannot be said"),
     ] {
         let mut case = case.clone();

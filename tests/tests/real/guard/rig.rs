@@ -17,6 +17,7 @@ use offset_guard::domain::offset::{
     ClusterId, CommittedOffset, Fault, FoundByTime, GroupId, TopicPartition,
 };
 use offset_guard::domain::plan::{Plan, PlanId};
+use offset_guard::domain::rights::Rights;
 use offset_guard::error::Error as AppError;
 use offset_guard::executions::Executions;
 use offset_guard::kafka::{
@@ -413,6 +414,14 @@ impl ReadGroups for Groups<'_> {
 
     async fn describe(&self, group: &GroupId) -> std::result::Result<GroupDescription, Fault> {
         ReadGroups::describe(&self.real, group).await
+    }
+
+    async fn rights(
+        &self,
+        group: &GroupId,
+        topics: &BTreeSet<String>,
+    ) -> std::result::Result<Rights, KafkaError> {
+        ReadGroups::rights(&self.real, group, topics).await
     }
 
     async fn observe(

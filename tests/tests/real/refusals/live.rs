@@ -13,7 +13,7 @@ use offset_guard::kafka::{GroupReader, GroupWriter, RecordReader};
 use offset_guard::wire::PlanStep;
 use offset_guard_local::client::{MemberOptions, Protocol};
 use offset_guard_local::kafka::ConsoleConsumer;
-use offset_guard_tests::{Outcome, PATIENCE, World, on_every_kafka};
+use offset_guard_tests::{Outcome, PATIENCE, World, on_every_kafka, on_kafka_4};
 use serde_json::json;
 
 use super::{Scene, sweep, until};
@@ -25,6 +25,7 @@ on_every_kafka!(
     a_member_that_joins_before_the_approval,
     a_member_that_joins_while_it_is_applied,
 );
+on_kafka_4!(a_dry_run_of_a_live_group);
 
 async fn a_live_member_is_named(world: &World) -> Outcome {
     let scene = Scene::read(world, "test", 2, 5).await?;
@@ -110,6 +111,43 @@ async fn a_member_that_joins_before_the_approval(world: &World) -> Outcome {
     member.stop().await?;
     // What was approved once is not good twice; what is asked for again is.
     scene.moves(&json!({"to_earliest": true})).await?;
+    Ok(())
+}
+
+/// To read what would be moved, nobody has to stop anything; to have it moved, somebody has.
+async fn a_dry_run_of_a_live_group(world: &World) -> Outcome {
+    let scene = Scene::read(world, "test", 2, 5).await?;
+    let member = world.member(&scene.group, scene.topic(), 2).await?;
+    let name = format!("client-of-{}", scene.group);
+    let back = json!({"shift_by": -2});
+    let plan = scene.dry_run(&back).await?;
+    assert_eq!(plan.moves.len(), 2);
+    assert!(plan.is_of_active_group());
+    let named: Vec<_> = plan
+        .members_to_stop()
+        .iter()
+        .map(|m| &m.client_id)
+        .collect();
+    assert_eq!(named, [&name]);
+    scene
+        .refuses(&back, &["GROUP_ACTIVE"], &["stop ", &name])
+        .await?;
+
+    let taken_over = json!({"plan_id": plan.id});
+    let execution = world.operator.start(taken_over.clone()).await?;
+    let ended = execution.end().await?;
+    assert_eq!(ended.code(), "REFUSED", "{ended:?}");
+    let audit = world.store.audit_of(&execution.arn).await?;
+    let audit = audit.ok_or("there is no audit record")?;
+    let codes: Vec<_> = audit.refusals.iter().map(|r| r.code()).collect();
+    assert_eq!(codes, ["GROUP_ACTIVE"]);
+    super::assert_says(&audit.message, &["stop ", &name]);
+
+    member.stop().await?;
+    let execution = world.operator.start(taken_over).await?;
+    let link = scene.link(&execution).await?;
+    world.operator.approve(&link, &scene.group).await?;
+    assert_eq!(execution.end().await?.code(), "VERIFIED");
     Ok(())
 }
 

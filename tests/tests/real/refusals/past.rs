@@ -202,7 +202,7 @@ async fn an_undo_of_what_is_not_there_any_more(world: &World) -> Outcome {
         .refuses(
             &json!({"undo": dry.id.0}),
             &["NOTHING_TO_UNDO"],
-            &["it was not applied and verified"],
+            &["nothing of it was sent"],
         )
         .await?;
     let rewound = scene.moves(&json!({"to_earliest": true})).await?;

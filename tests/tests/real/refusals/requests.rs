@@ -1,5 +1,7 @@
 //! Requests that say too little, too much, or name what is not there.
 
+use std::collections::BTreeSet;
+
 use offset_guard_tests::{Outcome, World, on_kafka_4};
 use serde_json::json;
 
@@ -9,6 +11,7 @@ on_kafka_4!(
     requests_that_cannot_be_understood,
     what_is_not_in_the_configuration,
     what_the_group_does_not_have,
+    a_log_that_the_group_does_not_read,
     targets_beyond_the_end,
     targets_ahead_of_the_group,
 );
@@ -56,6 +59,38 @@ async fn what_is_not_in_the_configuration(world: &World) -> Outcome {
     Ok(())
 }
 
+/// Whoever may ask for a group learns nothing of logs that it does not read.
+async fn a_log_that_the_group_does_not_read(world: &World) -> Outcome {
+    let mut scene = Scene::committed(world, "test", 2, 9, 4).await?;
+    let other = world.topic("other");
+    world.filled_topic(&other, 1, 7).await?;
+    world.client.delete_records(&other, 0, 3).await?;
+    let asked = |offset: i64| {
+        let offsets = [json!({"topic": other, "partition": 0, "offset": offset})];
+        json!({"to_offsets": offsets, "allow_forward": true})
+    };
+    // Below its start, within it, and beyond its end: one answer.
+    let mut answers = BTreeSet::new();
+    for offset in [0, 5, 1_000] {
+        let asked = asked(offset);
+        let refused = scene.refuses(&asked, &["PARTITION_UNKNOWN"], &[]);
+        answers.insert(refused.await?.message);
+    }
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    // Nor of any at all where it has no commits.
+    scene.group = format!("{}-unused", scene.group);
+    for offset in [0, 5, 1_000] {
+        scene
+            .refuses(
+                &asked(offset),
+                &["GROUP_NOT_FOUND", "PARTITION_UNKNOWN"],
+                &[],
+            )
+            .await?;
+    }
+    Ok(())
+}
+
 async fn what_the_group_does_not_have(world: &World) -> Outcome {
     let mut scene = Scene::committed(world, "test", 2, 9, 4).await?;
     let other = world.topic("other");
@@ -84,6 +119,11 @@ async fn what_the_group_does_not_have(world: &World) -> Outcome {
         (
             json!({"undo": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}),
             &["NOTHING_TO_UNDO"],
+            "there is no such plan",
+        ),
+        (
+            json!({"finish": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}),
+            &["NOTHING_TO_FINISH"],
             "there is no such plan",
         ),
     ];

@@ -135,7 +135,7 @@ pub(super) fn isolation_matters(probe: &Probe) -> Evidence {
 ///
 /// Of a group that once had a protocol only what moves between two looks of one run counts: between two runs a member may
 /// have come, worked and gone. What spans a recovery of Offset Guard was that recovery.
-fn jump_without_members(samples: &[Sample]) -> Option<Evidence> {
+pub(super) fn jump_without_members(samples: &[Sample]) -> Option<Evidence> {
     if !samples.iter().all(Sample::is_empty) {
         return None;
     }

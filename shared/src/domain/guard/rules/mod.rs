@@ -17,7 +17,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::policy::{GuardPolicy, Isolation};
 use super::probe::Probed;
 use super::sample::{Sample, since_gap};
-use super::verdict::{Finding, Status, Verdict};
+use super::verdict::{Evidence, Finding, Status, Verdict};
 use crate::domain::group::GroupState;
 use crate::domain::offset::TopicPartition;
 use case::Case;
@@ -130,6 +130,12 @@ pub fn is_suspicious(samples: &[Sample], policy: &GuardPolicy) -> bool {
         let restless = last.state != GroupState::Stable;
         policy.monitors(&partition.topic) && sample.waits() && (unmoved || restless)
     })
+}
+
+/// What shows that something else than members writes the group's offsets, in looks that say something about `now`.
+#[must_use]
+pub fn jump_without_members(samples: &[Sample], now: Timestamp) -> Option<Evidence> {
+    case::jump_without_members(since_gap(samples, now))
 }
 
 /// Whether the group's consumers read records of transactions that are open or aborted: so configured, or seen to move
