@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use offset_guard::app::{apply, approval, checkpoint, observe, plan, plan_id, verify};
+use offset_guard::config::Config;
 use offset_guard::connect::Role;
 use offset_guard::domain::approval::{Approval, ApprovalStatus, Decision};
 use offset_guard::domain::offset::GroupId;
@@ -146,6 +147,7 @@ async fn bench() -> Outcome {
         kafka.bootstrap()
     );
     fs::write(&config, text)?;
+    let configured = Config::load(&config)?;
 
     progress("Making a topic of 10,000 partitions ...");
     let client = Client::new(&kafka.bootstrap(), &[].into());
@@ -209,7 +211,7 @@ async fn bench() -> Outcome {
                     used
                 }
                 "observe" => {
-                    approve(&store, &execution, &before).await?;
+                    approve(&configured, &store, &execution, &before).await?;
                     // A plan of several requests needs two looks that are a second apart.
                     measure(own("observe", &before)?, &log)?;
                     tokio::time::sleep(Duration::from_millis(1_100)).await;
@@ -246,7 +248,7 @@ fn build_kadm(dir: &Path) -> Result<PathBuf> {
 }
 
 /// What the approver and the step after them do, as quickly as can be.
-async fn approve(store: &Store, execution: &str, before: &str) -> Outcome {
+async fn approve(config: &Config, store: &Store, execution: &str, before: &str) -> Outcome {
     let id = plan_id(execution, before.parse()?);
     let record = store.plan(&id).await?.ok_or("there is no plan")?;
     let PlanResult::Ready(plan) = record.result else {
@@ -280,7 +282,7 @@ async fn approve(store: &Store, execution: &str, before: &str) -> Outcome {
         execution: execution.to_owned(),
         plan_id: id,
     };
-    expect(approval::admit(store, &step, true).await?.admitted)
+    expect(approval::admit(config, store, &step, true).await?.admitted)
 }
 
 /// Runs a process to its end, its output in `log`.

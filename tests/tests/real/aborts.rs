@@ -397,7 +397,8 @@ async fn stopped_while_it_is_admitted() -> Outcome {
         execution: execution.arn.clone(),
         plan_id: plan,
     };
-    let late = approval::admit(&case.world.store, &step, true).await;
+    let config = case.world.config()?;
+    let late = approval::admit(&config, &case.world.store, &step, true).await;
     assert!(!late.is_ok_and(|late| late.admitted));
     case.nothing_is_open(&execution).await?;
     assert_eq!(case.offset().await?, Some(20));

@@ -250,7 +250,7 @@ impl Bench {
                 Timestamp::now(),
             )
             .await?;
-        Ok(approval::admit(&self.store, &self.step(id), true).await?)
+        Ok(approval::admit(&self.config, &self.store, &self.step(id), true).await?)
     }
 
     /// Plans, approves and admits; everything up to Apply.
