@@ -6,6 +6,7 @@ Every rule looks at both files as they are, before any substitution, and says wh
 Needs PyYAML.
 """
 
+import fnmatch
 import json
 import re
 import sys
@@ -31,9 +32,11 @@ UNSCOPED = {"ec2:", "logs:"}
 # What is always asked of a key, so that a condition on the key says something.
 KEYED = {"dynamodb:" + name for name in "GetItem Query PutItem UpdateItem DeleteItem ConditionCheckItem".split()}
 CHANGES = {"dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"}
-# Who asks and who shows the page may write approvals; anybody else may close one, which needs these attributes.
-DECIDERS = {"ApprovalTaskRole", "ApprovalPageRole"}
-CLOSES = ["pk", "sk", "status"]
+# What was decided stands in attributes that only the page may write: a status alone admits nothing.
+DECIDER = "ApprovalPageRole"
+DECIDED = {"decision", "decided_at", "decided_by", "decider", "reason"}
+# Who may say that somebody asked, and is believed.
+WITNESS = "WebhookPeopleRole"
 # What of an input gets past the first states: the state that keeps it, and the one that then reads it first.
 LETS_THROUGH = {
     "reconcile": ("KeepReconcile", "Confirm"),
@@ -233,12 +236,13 @@ def check_template(resources):
                     yield f"{where}: not limited to item types by dynamodb:LeadingKeys"
                 for action in sorted(set(actions) - KEYED):
                     yield f"{where}: {action} may come without a key, and then meets the condition"
-            approvals = any("APPROVAL#" in key for key in leading_keys(statement))
-            attributes = (statement.get("Condition") or {}).get("ForAllValues:StringEquals", {}).get("dynamodb:Attributes")
-            if approvals and CHANGES & set(actions) and attributes != CLOSES:
-                for role in roles_of(name, resource):
-                    if role not in DECIDERS:
-                        yield f"{where}: {role} may change more of an approval than {', '.join(CLOSES)}, and so approve"
+            for role in roles_of(name, resource):
+                if CHANGES & set(actions) and role != DECIDER and reaches(statement, "APPROVAL#x"):
+                    written = attributes(statement)
+                    if "dynamodb:DeleteItem" in actions or written is None or DECIDED & set(written):
+                        yield f"{where}: {role} may write what was decided about an approval; only {DECIDER} may"
+                if CHANGES & set(actions) and role != WITNESS and reaches(statement, "REQUESTER#x"):
+                    yield f"{where}: {role} may say who asked; only {WITNESS} may"
             if "kafka-cluster:AlterGroup" in actions and roles_of(name, resource) != ["RewindApplyRole"]:
                 yield f"{where}: {', '.join(roles_of(name, resource))} may commit for groups; only RewindApplyRole may"
     for name, resource in resources.items():
@@ -257,6 +261,16 @@ def check_template(resources):
     log_format = resources["ApiStage"]["Properties"]["AccessLogSettings"]["Format"]
     if re.search(r"\$context\.(path|http\.path|requestPath)\b", log_format):
         yield "the access log holds the path, and with it the link's secret id"
+
+
+def reaches(statement, key):
+    """Whether the statement is about items with this partition key."""
+    return any(fnmatch.fnmatchcase(key, pattern) for pattern in leading_keys(statement))
+
+
+def attributes(statement):
+    """The attributes that the statement is held to; None for all."""
+    return (statement.get("Condition") or {}).get("ForAllValues:StringEquals", {}).get("dynamodb:Attributes")
 
 
 def leading_keys(statement):
@@ -283,18 +297,65 @@ def check_api(resources):
         function = integration["IntegrationUri"][1].split(".")[0]
         if function not in permitted:
             yield f"{name}: the API may not call {function}"
-    routes = {
-        route["RouteKey"]
-        for route in of_type("AWS::ApiGatewayV2::Route").values()
-        if "WebhookIntegration" in route["Target"][1]
-    }
+    routes = {}
+    for route in of_type("AWS::ApiGatewayV2::Route").values():
+        key, target = route["RouteKey"], route["Target"][1]
+        if "ApprovalIntegration" in target:
+            continue
+        routes[key] = target
+        of_people = " /v1/" in key
+        if of_people != ("PeopleIntegration" in target):
+            yield f"{key} leads to {target}: the routes of people, under /v1, have a function of their own"
+        if of_people and (route.get("AuthorizationType") != "JWT" or "AuthorizerId" not in route):
+            yield f"{key} has no JWT authorizer, and its function believes what one says"
     code = (PROJECT / "shared/src/webhook/mod.rs").read_text(encoding="utf-8")
     known = set(re.findall(r'"((?:GET|POST) /\S+)" =>', code))
-    for route in sorted(routes ^ known):
+    for route in sorted(set(routes) ^ known):
         yield f"{route} is {'a route that the webhook does not know' if route in routes else 'no route of the template'}"
     for route in resources["ApiStage"]["Properties"].get("RouteSettings", {}):
         if route not in routes:
             yield f"ApiStage has settings for {route}, which is no route"
+
+
+def holds(expression, given):
+    """A rule's expression with these parameters."""
+    if isinstance(expression, list) and len(expression) == 2 and expression[0] == "Ref":
+        return given[expression[1]]
+    if not isinstance(expression, dict):
+        return expression
+    (function, arguments), = expression.items()
+    values = [holds(argument, given) for argument in arguments]
+    if function == "Fn::Equals":
+        return values[0] == values[1]
+    if function == "Fn::EachMemberEquals":
+        return all(member == values[1] for member in values[0].split(","))
+    return {"Fn::Not": lambda: not values[0], "Fn::And": lambda: all(values), "Fn::Or": lambda: any(values)}[function]()
+
+
+def check_rules(template):
+    """What a deployment with sign-in must say, and what it must not get away with."""
+    defaults = {name: str(parameter.get("Default", "")) for name, parameter in template["Parameters"].items()}
+    sign_in = {"OidcIssuer": "https://id", "OidcClientId": "page", "OidcClientSecretArn": "arn", "OidcGroups": "approvers"}
+    asks = {**sign_in, "OidcApiAudience": "api", "OidcPersonClaim": "oid", "OidcApiGroups": "askers"}
+    for given, right in [
+        ({}, True),
+        (sign_in, True),
+        (asks, True),
+        ({**asks, "OidcApiGroups": "", "OidcApiScope": "rewinds"}, True),
+        ({**asks, "OidcApiGroups": ""}, False),
+        ({**asks, "OidcPersonClaim": ""}, False),
+        ({**asks, "OidcApiAudience": "page"}, False),
+        ({"OidcApiAudience": "api", "OidcPersonClaim": "oid", "OidcApiGroups": "askers"}, False),
+    ]:
+        values = {**defaults, **given}
+        kept = all(
+            holds(assertion["Assert"], values)
+            for rule in template["Rules"].values()
+            if holds(rule.get("RuleCondition", True), values)
+            for assertion in rule["Assertions"]
+        )
+        if kept != right:
+            yield f"Rules {'refuse' if right else 'let through'} {given or 'the defaults'}"
 
 
 def check_incidents(resources):
@@ -400,14 +461,29 @@ def check_events():
             yield f"events/{path.name} is no JSON: {error}"
 
 
+def writers(resources, key):
+    """Who may change items with this partition key, and which of their attributes (none named: all)."""
+    for name, resource in resources.items():
+        for _, statement in statements(resource):
+            actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
+            changes = sorted(CHANGES & set(actions))
+            if changes and reaches(statement, key):
+                for role in roles_of(name, resource):
+                    yield {"role": role, "actions": changes, "attributes": attributes(statement)}
+
+
 def main():
+    template = yaml.load((PROJECT / "template.yaml").read_text(encoding="utf-8"), Loader)
+    if sys.argv[1:2] == ["--writers"]:
+        # For the tests, which try what these may do.
+        print(json.dumps(list(writers(template["Resources"], sys.argv[2]))))
+        return 0
     text = (PROJECT / "infra/recovery.asl.json").read_text(encoding="utf-8")
     try:
         machine = json.loads(text)
     except ValueError as error:
         print(f"infra/recovery.asl.json is no JSON before substitution: {error}", file=sys.stderr)
         return 1
-    template = yaml.load((PROJECT / "template.yaml").read_text(encoding="utf-8"), Loader)
     resources = template["Resources"]
     given = resources["Recovery"]["Properties"]["DefinitionSubstitutions"]
     functions = {name: resources[value[1].split(".")[0]]["Properties"] for name, value in given.items()}
@@ -419,6 +495,7 @@ def main():
         *check_tasks(machine, functions),
         *check_template(resources),
         *check_api(resources),
+        *check_rules(template),
         *check_incidents(resources),
         *check_strangers(template),
         *check_events(),

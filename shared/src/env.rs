@@ -63,6 +63,24 @@ pub fn url(name: &'static str) -> Result<Url, EnvError> {
     })
 }
 
+/// Whether applying is on where the table does not say. A function that asks has to be told: a variable that is missing or
+/// misspelt must not switch anything on.
+fn apply_enabled(steps: &[String], written: Option<&str>) -> Result<bool, EnvError> {
+    let asks = steps.iter().any(|step| step == "apply" || step == "admit");
+    match written {
+        Some("true") => Ok(asks),
+        Some("false") => Ok(false),
+        None if !asks => Ok(false),
+        other => Err(EnvError {
+            name: "OFFSET_GUARD_APPLY_ENABLED",
+            problem: match other {
+                None => "is not set; write true or false".to_owned(),
+                Some(other) => format!("is {other:?}; write true or false"),
+            },
+        }),
+    }
+}
+
 /// Starts writing logs, in the level and format of Lambda's logging controls.
 fn start_logs() {
     let level = optional("AWS_LAMBDA_LOG_LEVEL").unwrap_or("INFO".to_owned());
@@ -110,7 +128,7 @@ pub struct Env {
     pub store: Store,
     /// Secrets by ARN.
     pub secrets: Secrets,
-    /// Whether applying is on where the table does not say.
+    /// Whether applying is on where the table does not say; never on where no step asks.
     pub apply_enabled: bool,
     steps: Vec<String>,
 }
@@ -132,18 +150,22 @@ impl Env {
             aws_sdk_dynamodb::Client::new(&sdk),
             required("OFFSET_GUARD_TABLE")?,
         );
+        let steps: Vec<String> = optional("OFFSET_GUARD_STEPS")
+            .unwrap_or_default()
+            .split(',')
+            .map(str::to_owned)
+            .collect();
         let secrets = Secrets::new(aws_sdk_secretsmanager::Client::new(&sdk));
         tracing::info!(config_hash = config.hash(), "started");
         Ok(Self {
             config,
             store,
             secrets,
-            apply_enabled: optional("OFFSET_GUARD_APPLY_ENABLED").is_none_or(|on| on == "true"),
-            steps: optional("OFFSET_GUARD_STEPS")
-                .unwrap_or_default()
-                .split(',')
-                .map(str::to_owned)
-                .collect(),
+            apply_enabled: apply_enabled(
+                &steps,
+                optional("OFFSET_GUARD_APPLY_ENABLED").as_deref(),
+            )?,
+            steps,
             sdk,
         })
     }
@@ -154,13 +176,19 @@ impl Env {
     /// The step is not this deployment's.
     pub fn allow(&self, event: &Value) -> Result<(), Error> {
         let step = event["step"].as_str().unwrap_or_default();
-        if self.steps.iter().any(|allowed| allowed == step) {
+        if self.runs(step) {
             return Ok(());
         }
         let allowed = self.steps.join(", ");
         Err(Error::InvalidEvent(format!(
             "step {step:?} is not run by this function, which runs {allowed}"
         )))
+    }
+
+    /// Whether this deployment runs a step.
+    #[must_use]
+    pub fn runs(&self, step: &str) -> bool {
+        self.steps.iter().any(|allowed| allowed == step)
     }
 
     /// Step Functions.
@@ -265,6 +293,29 @@ pub fn written<T>(read: Result<T, Vec<Refusal>>) -> Result<T, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn applying_is_on_only_where_that_is_written() {
+        let steps = |names: &[&str]| {
+            names
+                .iter()
+                .map(|&name| name.to_owned())
+                .collect::<Vec<_>>()
+        };
+        for asks in [&["apply"][..], &["request", "admit", "report"]] {
+            let asks = steps(asks);
+            assert!(apply_enabled(&asks, Some("true")).unwrap());
+            assert!(!apply_enabled(&asks, Some("false")).unwrap());
+            for wrong in [None, Some("True"), Some("on"), Some("1"), Some(" true")] {
+                let refused = apply_enabled(&asks, wrong).unwrap_err().to_string();
+                assert!(refused.contains("OFFSET_GUARD_APPLY_ENABLED"), "{refused}");
+                assert!(refused.contains("true or false"), "{refused}");
+            }
+        }
+        let reads = steps(&["plan", "observe"]);
+        assert!(!apply_enabled(&reads, None).unwrap());
+        assert!(!apply_enabled(&reads, Some("true")).unwrap());
+    }
 
     #[test]
     fn no_level_makes_a_library_print_its_requests() {

@@ -11,7 +11,9 @@ use crate::domain::group::{GroupDescription, GroupObservation};
 pub use crate::domain::guard::keeping::KeepingTopic;
 use crate::domain::guard::quarantine::Copy;
 use crate::domain::guard::record::{Header, Record};
-use crate::domain::offset::{ClusterId, CommittedOffset, Fault, GroupId, TopicPartition};
+use crate::domain::offset::{
+    ClusterId, CommittedOffset, Fault, FoundByTime, GroupId, TopicPartition,
+};
 use crate::domain::recovery::AlterAnswer;
 use crate::kafka::KafkaError;
 
@@ -51,13 +53,13 @@ pub trait ReadGroups: Sync {
         >,
     > + Send;
 
-    /// The first offset at or after a time, or `None` where no record is that late.
-    fn offsets_for_time(
+    /// For each partition, the first record at or after a time, or `None` where no record is that late. Of what comes
+    /// behind it nothing is said.
+    fn offsets_for_times(
         &self,
-        partitions: &[TopicPartition],
-        at: Timestamp,
+        wanted: &[(TopicPartition, Timestamp)],
     ) -> impl Future<
-        Output = Result<BTreeMap<TopicPartition, Result<Option<i64>, Fault>>, KafkaError>,
+        Output = Result<BTreeMap<TopicPartition, Result<Option<FoundByTime>, Fault>>, KafkaError>,
     > + Send;
 }
 

@@ -136,15 +136,6 @@ impl Secrets {
         Ok(self.current(arn, KEPT).await?.secret)
     }
 
-    /// The value that the current one replaced, where there was one.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    pub async fn previous(&self, arn: &str) -> Result<Option<Secret>, SecretsError> {
-        let version = self.read(arn, Stage::Previous, KEPT).await?;
-        Ok(version.map(|version| version.secret))
-    }
-
     /// Both values, read again where they were read longer than `at_most` ago.
     ///
     /// # Errors

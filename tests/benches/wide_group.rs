@@ -261,6 +261,8 @@ async fn approve(store: &Store, execution: &str, before: &str) -> Outcome {
         created_at: now,
         approve_by: plan.approve_by,
         status: ApprovalStatus::Pending,
+        decision: None,
+        from_dry_run: false,
         decided_by: None,
         decider: None,
         decided_at: None,

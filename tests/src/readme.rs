@@ -26,7 +26,7 @@ pub enum Proof {
 }
 
 /// Every block by what it begins with. One that is not here is not proved, and fails the tests.
-pub const BLOCKS: [(&str, Proof); 20] = [
+pub const BLOCKS: [(&str, Proof); 22] = [
     ("Approval needed:", Proof::Shown),
     ("✖ REFUSED:", Proof::Shown),
     ("✔ VERIFIED:", Proof::Shown),
@@ -74,6 +74,11 @@ pub const BLOCKS: [(&str, Proof); 20] = [
     ("aws dynamodb query", Proof::Run),
     (
         "curl -X POST \"$(output ApiUrl)/v1/rewinds\"",
+        Proof::RunWithSignIn,
+    ),
+    ("curl \"$(output ApiUrl)/v1/me\"", Proof::RunWithSignIn),
+    (
+        "aws secretsmanager put-secret-value --secret-id \"$(output FormKeyArn)\"",
         Proof::RunWithSignIn,
     ),
     (

@@ -9,8 +9,9 @@ use offset_guard::app::{approval, reconcile, report, sweep};
 use offset_guard::env::{self, Env, event};
 use offset_guard::error;
 use offset_guard::executions::Executions;
-use offset_guard::oidc::{Client, Provider};
+use offset_guard::oidc::{self, Client, Provider};
 use offset_guard::page::{self, FormKey, PageDeps, SignIn};
+use offset_guard::secrets::KEPT;
 use offset_guard::slack::{Slack, SlackError};
 use offset_guard::wire::ApprovalStep;
 use serde_json::{Value, json};
@@ -69,10 +70,7 @@ impl Issuer {
             provider: Arc::new(Provider::new(&issuer)?),
             client_id: env::required("OFFSET_GUARD_OIDC_CLIENT_ID")?,
             secret: env::required("OFFSET_GUARD_OIDC_CLIENT_SECRET")?,
-            groups: groups
-                .split(',')
-                .map(|group| group.trim().to_owned())
-                .collect(),
+            groups: oidc::names(&groups).map_err(|problem| format!("OidcGroups {problem}"))?,
             groups_claim: env::required("OFFSET_GUARD_OIDC_GROUPS_CLAIM")?,
             person_claim: env::required("OFFSET_GUARD_OIDC_PERSON_CLAIM")?,
         }))
@@ -120,7 +118,7 @@ async fn task(
             json!({})
         }
         ApprovalStep::Admit(step) => {
-            json!(approval::admit(store, &step, env.apply_enabled).await?)
+            json!(approval::admit(&env.config, store, &step, env.apply_enabled).await?)
         }
         ApprovalStep::Confirm {
             execution,
@@ -138,12 +136,10 @@ async fn task(
     })
 }
 
-/// The key that signs forms, and the one before it: a rotation must not spoil the forms that are open.
+/// The key that signs forms and sessions, and for a while the one before it: a rotation must not spoil what is open.
 async fn form_key(env: &Env, arn: &str) -> Result<FormKey, error::Error> {
-    let current = env.secrets.get(arn).await?;
-    let previous = env.secrets.previous(arn).await?;
-    let previous = previous.as_ref().map(|secret| secret.expose().as_bytes());
-    FormKey::new(current.expose().as_bytes(), previous)
+    let secret = env.secrets.rotating(arn, KEPT).await?;
+    FormKey::rotating(&secret, Timestamp::now())
         .map_err(|error| error::Error::Broken(error.to_string()))
 }
 

@@ -1,26 +1,28 @@
 //! Takes alerts and operators' requests, and starts what they ask for.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use offset_guard::env::{self, Env};
-use offset_guard::webhook::{self, TokenIssuer, WebhookDeps};
+use offset_guard::oidc;
+use offset_guard::webhook::{self, Callers, TokenIssuer, WebhookDeps};
 use serde_json::Value;
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let env = Env::start().await?;
+    let callers = callers(&env)?;
     let deps = WebhookDeps {
         functions: env.functions(),
         executions: env.executions(),
-        guard: env::required("OFFSET_GUARD_GUARD_FUNCTION")?,
-        state_machine: env::required("OFFSET_GUARD_STATE_MACHINE")?,
-        issuer: match env::optional("OFFSET_GUARD_OIDC_ISSUER") {
-            None => None,
-            Some(id) => Some(TokenIssuer {
-                id,
-                person_claim: env::required("OFFSET_GUARD_OIDC_PERSON_CLAIM")?,
-            }),
+        guard: match callers {
+            Callers::Senders => env::required("OFFSET_GUARD_GUARD_FUNCTION")?,
+            // Nobody asks the guard with a token.
+            Callers::People(_) => String::new(),
         },
+        state_machine: env::required("OFFSET_GUARD_STATE_MACHINE")?,
+        callers,
         now: Timestamp::now,
         config: env.config,
         store: env.store,
@@ -31,4 +33,27 @@ async fn main() -> Result<(), Error> {
         Ok::<_, Error>(webhook::handle(received.payload, deps).await)
     }))
     .await
+}
+
+/// Whom this deployment serves. One that does not say so serves nobody.
+fn callers(env: &Env) -> Result<Callers, Error> {
+    if env.runs("senders") {
+        return Ok(Callers::Senders);
+    }
+    if !env.runs("people") {
+        return Err("OFFSET_GUARD_STEPS is neither senders nor people".into());
+    }
+    let groups = match env::optional("OFFSET_GUARD_OIDC_API_GROUPS") {
+        Some(groups) => {
+            oidc::names(&groups).map_err(|problem| format!("OidcApiGroups {problem}"))?
+        }
+        None => BTreeSet::new(),
+    };
+    Ok(Callers::People(TokenIssuer::new(
+        env::required("OFFSET_GUARD_OIDC_ISSUER")?,
+        env::required("OFFSET_GUARD_OIDC_PERSON_CLAIM")?,
+        env::required("OFFSET_GUARD_OIDC_GROUPS_CLAIM")?,
+        groups,
+        env::optional("OFFSET_GUARD_OIDC_API_SCOPE"),
+    )?))
 }

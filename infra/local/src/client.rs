@@ -59,6 +59,8 @@ pub struct Record {
     pub value: Option<Vec<u8>>,
     /// Its headers, in order.
     pub headers: Vec<(String, Option<Vec<u8>>)>,
+    /// How it is dated when it is produced, in milliseconds since the epoch; `None` is now. Not read back.
+    pub timestamp: Option<i64>,
 }
 
 impl Record {
@@ -272,6 +274,7 @@ impl Client {
                 .headers(record.owned_headers());
             future.key = record.key.as_deref();
             future.payload = record.value.as_deref();
+            future.timestamp = record.timestamp;
             let delivery = producer
                 .send_result(future)
                 .map_err(|(error, _)| error)
@@ -826,6 +829,7 @@ fn record_of(message: &BorrowedMessage<'_>) -> Record {
         headers: headers
             .map(|header| (header.key.to_owned(), header.value.map(<[u8]>::to_vec)))
             .collect(),
+        timestamp: None,
     }
 }
 

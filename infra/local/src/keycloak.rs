@@ -24,6 +24,10 @@ pub const PAGE_CLIENT: &str = "offset-guard-page";
 pub const PAGE_SECRET: &str = "the pages/own+secret:with=signs";
 /// The client that people ask for access tokens with.
 pub const API_CLIENT: &str = "offset-guard-cli";
+/// The client that a program has for itself; its service account is in [`APPROVERS`] too.
+pub const MACHINE_CLIENT: &str = "offset-guard-ci";
+/// That client's secret.
+pub const MACHINE_SECRET: &str = "the-programs-own-secret";
 /// The audience of those tokens.
 pub const API_AUDIENCE: &str = "offset-guard-api";
 

@@ -403,10 +403,12 @@ pub fn text_of(message: &Value) -> String {
     texts.join("\n")
 }
 
-/// The link to an approval page in a message, which Slack writes as `<url|text>`.
+/// The link to an approval page in a message, which Slack writes as `<url|text>`. It stands behind the time until which
+/// to decide; another place in the text may hold what a stranger wrote.
 #[must_use]
 pub fn link_in(text: &str) -> Option<&str> {
-    let start = text.find("<http")? + 1;
+    const BEFORE: &str = " UTC: <";
+    let start = text.find(&format!("{BEFORE}http"))? + BEFORE.len();
     let end = text[start..].find('|')?;
     Some(&text[start..start + end])
 }

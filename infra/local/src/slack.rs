@@ -223,7 +223,7 @@ async fn answer(mut stream: TcpStream, files: &Files) -> io::Result<()> {
     }
 }
 
-/// Whether a message keeps Slack's limits: 50 blocks, 3,000 characters a text, and no text that is empty.
+/// Whether a message keeps Slack's limits: 50 blocks, 3,000 characters a text (150 a header), and no text that is empty.
 fn fits(message: &Value) -> bool {
     let blocks = message["blocks"].as_array().map_or(&[][..], Vec::as_slice);
     let texts = blocks.iter().flat_map(|block| {
@@ -234,7 +234,11 @@ fn fits(message: &Value) -> bool {
         let text = text["text"].as_str().unwrap_or_default();
         (1..=3_000).contains(&text.chars().count())
     };
-    blocks.len() <= 50 && texts.into_iter().all(fit)
+    let header_fits = |block: &Value| {
+        let text = block["text"]["text"].as_str().unwrap_or_default();
+        block["type"] != "header" || text.chars().count() <= 150
+    };
+    blocks.len() <= 50 && blocks.iter().all(header_fits) && texts.into_iter().all(fit)
 }
 
 /// The body of a request that says how long it is; `None` for anything else.

@@ -110,6 +110,7 @@ fn audit(run: GuardRun, execution: &str, at: Timestamp) -> Audit {
         message,
         requested_by: GUARD.to_owned(),
         requester: Requester::Guard,
+        from_dry_run: false,
         reason: String::new(),
         decided_by: None,
         decider: None,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
+use super::people::Known;
 use super::{observe_stable, reread};
 use crate::config::Config;
 use crate::domain::approval::{ApprovedPlan, Evidence, authorize};
@@ -167,6 +168,7 @@ impl Door<'_> {
             .await?
             .map(|(_, approval)| approval);
         let recovery = load(store, &plan.id).await?.1;
+        let known = Known::of(self.config, store, plan).await?;
         let claim = store.claim(&plan.cluster_id, &plan.group).await?;
         let pre_image = store.pre_image(&plan.id).await?;
         let config_hash = self
@@ -179,6 +181,7 @@ impl Door<'_> {
                 now: Timestamp::now(),
                 execution: &self.step.execution,
                 approval: approval.as_ref(),
+                people: known.people(),
                 recovery: &recovery,
                 claim: claim.as_ref(),
                 apply_enabled: store.apply_switch().await?.unwrap_or(self.default_switch),

@@ -5,7 +5,9 @@ use serde::Serialize;
 use url::Url;
 
 use super::apply::load;
+use super::people::Known;
 use super::plan::CLAIM_MARGIN;
+use crate::config::Config;
 use crate::domain::approval::{Approval, ApprovalStatus};
 use crate::domain::plan::PlanId;
 use crate::domain::refusal::Refusal;
@@ -62,6 +64,7 @@ async fn ask(
         // This step outlived its execution, or another plan took its place: nobody must be asked for what is over.
         return Err(Error::Broken(format!("plan {} is over", plan.id)));
     }
+    let record = store.plan(&plan.id).await?;
     let now = Timestamp::now();
     let approval = Approval {
         plan: plan.id.clone(),
@@ -70,6 +73,9 @@ async fn ask(
         created_at: now,
         approve_by: plan.approve_by.min(now + TASK_TIMEOUT - TASK_MARGIN),
         status: ApprovalStatus::Pending,
+        decision: None,
+        // Nobody is asked to approve a dry run but by somebody who took it over.
+        from_dry_run: record.is_some_and(|record| record.dry_run),
         decided_by: None,
         decider: None,
         decided_at: None,
@@ -103,6 +109,7 @@ pub struct Admission {
 /// # Errors
 /// The table failed.
 pub async fn admit(
+    config: &Config,
     store: &Store,
     step: &PlanStep,
     default_switch: bool,
@@ -115,10 +122,13 @@ pub async fn admit(
         None => refusals.push(Refusal::NotApproved {
             found: "there is no approval".to_owned(),
         }),
-        Some((_, approval)) => match approval.admits(&plan, &step.execution, now) {
-            Ok(until) => apply_by = Some(until),
-            Err(refusal) => refusals.push(refusal),
-        },
+        Some((_, approval)) => {
+            let known = Known::of(config, store, &plan).await?;
+            match approval.admits(&plan, known.people(), &step.execution, now) {
+                Ok(until) => apply_by = Some(until),
+                Err(refusal) => refusals.push(refusal),
+            }
+        }
     }
     if !store.apply_switch().await?.unwrap_or(default_switch) {
         refusals.push(Refusal::ApplySwitchedOff);

@@ -1,6 +1,7 @@
 //! Remembers where every configured group is.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
@@ -22,6 +23,11 @@ const CLUSTERS_AT_ONCE: usize = 4;
 const GROUPS_AT_ONCE: usize = 8;
 /// How long a retired checkpoint stays readable after its retirement.
 const GRACE: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+/// How often a group is read that a recovery moves at the same time, and how long after each other: an Apply takes
+/// seconds.
+const READINGS: u32 = 4;
+const BETWEEN_READINGS: Duration = Duration::from_secs(3);
 
 /// How long a group that only a pattern names fails its runs after it disappeared. Then it counts as given up.
 const MISSED_FOR: SignedDuration = SignedDuration::from_hours(7 * 24);
@@ -279,7 +285,6 @@ async fn one<R: ReadGroups>(
     group: &GroupId,
     scheduled: Option<Timestamp>,
 ) -> Result<Option<Checkpoint>, String> {
-    let text = |error: Error| chain(&error);
     if let Some(pinned) = &resolved.cluster.cluster_id
         && pinned != cluster_id
     {
@@ -288,6 +293,44 @@ async fn one<R: ReadGroups>(
             cluster_id.0, pinned.0
         ));
     }
+    let mut readings = 1;
+    let made = loop {
+        let (made, put) = read_and_store(store, reader, cluster_id, group, scheduled).await?;
+        match put {
+            Put::Stored => break made,
+            Put::AlreadyRun => return Ok(None),
+            Put::Moved if readings == READINGS => {
+                return Err(
+                    "a recovery moved the group each time it was read; the next run reads it again"
+                        .to_owned(),
+                );
+            }
+            Put::Moved => {
+                readings += 1;
+                tokio::time::sleep(BETWEEN_READINGS).await;
+            }
+        }
+    };
+    if let Err(error) = prune(store, cluster_id, group, resolved).await {
+        // Failing to prune only keeps more than needed, and the next run prunes again.
+        tracing::warn!(
+            group = group.0,
+            error = chain(&error),
+            "old checkpoints were not retired"
+        );
+    }
+    Ok(Some(made))
+}
+
+/// Reads one group and stores what was read, unless a recovery moved the group meanwhile.
+async fn read_and_store<R: ReadGroups>(
+    store: &Store,
+    reader: &R,
+    cluster_id: &ClusterId,
+    group: &GroupId,
+    scheduled: Option<Timestamp>,
+) -> Result<(Checkpoint, Put), String> {
+    let text = |error: Error| chain(&error);
     let previous = newest(store, cluster_id, group).await.map_err(text)?;
     // What the last checkpoint had is asked for by name: an answer to "all" silently leaves out what the
     // principal may not see.
@@ -298,13 +341,12 @@ async fn one<R: ReadGroups>(
     let seen = observe_stable(reader, group, &expected)
         .await
         .map_err(text)?;
-    let moved = store
-        .last_recovery_end(cluster_id, group)
-        .await
-        .map_err(|error| text(error.into()))?;
-    let moved_by_us = previous
-        .as_ref()
-        .is_some_and(|previous| moved.is_some_and(|moved| moved >= previous.ended_at));
+    let moved_by_us = match &previous {
+        None => false,
+        Some(previous) => moved_since(store, cluster_id, group, previous.ended_at)
+            .await
+            .map_err(text)?,
+    };
     let id = CheckpointId(ulid::Ulid::generate().to_string());
     let made = checkpoint(id, &seen, previous.as_ref(), moved_by_us).map_err(|why| {
         let meant = if why == NotACheckpoint::NoCommits && group.0.contains(['*', '?']) {
@@ -322,18 +364,25 @@ async fn one<R: ReadGroups>(
         .put_checkpoint(&made, scheduled)
         .await
         .map_err(|error| text(error.into()))?;
-    if put == Put::AlreadyRun {
-        return Ok(None);
+    Ok((made, put))
+}
+
+/// Whether a recovery has moved the group since, or may have: one that is reported on, or the one that holds it.
+async fn moved_since(
+    store: &Store,
+    cluster_id: &ClusterId,
+    group: &GroupId,
+    since: Timestamp,
+) -> Result<bool, Error> {
+    let reported = store.last_recovery_end(cluster_id, group).await?;
+    if reported.is_some_and(|reported| reported >= since) {
+        return Ok(true);
     }
-    if let Err(error) = prune(store, cluster_id, group, resolved).await {
-        // Failing to prune only keeps more than needed, and the next run prunes again.
-        tracing::warn!(
-            group = group.0,
-            error = chain(&error),
-            "old checkpoints were not retired"
-        );
-    }
-    Ok(Some(made))
+    let Some(claim) = store.claim(cluster_id, group).await? else {
+        return Ok(false);
+    };
+    let holder = store.recovery(&claim.plan).await?;
+    Ok(holder.is_some_and(|recovery| recovery.may_have_moved_since(since)))
 }
 
 /// The newest checkpoint of a group.

@@ -20,6 +20,7 @@ pub mod checkpoint;
 pub mod guard;
 pub mod incident;
 pub mod observe;
+mod people;
 pub mod plan;
 pub mod reconcile;
 pub mod report;

@@ -5,22 +5,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use super::people::{execution_name, four_eyes};
 use super::{observe_stable, plan_id};
 use crate::config::{Config, ResolvedGroup};
-use crate::domain::checkpoint::{Checkpoint, CheckpointHeader};
+use crate::domain::checkpoint::{Checkpoint, CheckpointHeader, CheckpointId};
+use crate::domain::choice::{Choice, Older, PassedOver, Search, undone_for};
 use crate::domain::identity::Requester;
 use crate::domain::near::nearest;
-use crate::domain::offset::{ClusterId, CommittedOffset, Fault, GroupId, TopicPartition};
+use crate::domain::offset::{ClusterId, Fault, FoundByTime, GroupId, TopicPartition};
 use crate::domain::plan::{
-    Disowns, Plan, PlanId, PlanRecord, PlanResult, Source, check_plan, partitions,
+    CSV_VERSION, Disowns, Plan, PlanId, PlanRecord, PlanResult, Source, check_plan, partitions,
 };
 use crate::domain::planner::{Planned, Planning, Targets, plan, seconds};
 use crate::domain::reasons;
-use crate::domain::recovery::{Claim, Outcome, Recovery};
-use crate::domain::refusal::Refusal;
+use crate::domain::recovery::{Claim, Outcome, PreImage, Recovery};
+use crate::domain::refusal::{Refusal, Stale};
 use crate::domain::request::{ResetSpec, RewindRequest};
 use crate::domain::text::{count, grouped};
-use crate::error::Error;
+use crate::error::{Error, chain};
 use crate::ports::ReadGroups;
 use crate::store::{ErrorClass, Opened, Store};
 use crate::wire::{LONGEST_TEXT, PlanAnswer, PlanVerdict, parse_request, request_hash};
@@ -52,7 +54,7 @@ where
         return of_execution(execution, &record).map(answer);
     }
     if let Some(given) = input.get("plan_id") {
-        return take_over(store, execution, id, given).await;
+        return take_over(config, store, execution, id, given).await;
     }
     let now = Timestamp::now();
     let empty = Value::Null;
@@ -81,8 +83,9 @@ where
             return keep(store, record).await;
         }
     };
-    let name = execution.rsplit(':').next().unwrap_or(execution);
-    if let Some(person) = store.requester(name, &request_hash(written)).await? {
+    let name = execution_name(execution);
+    let hash = request_hash(written);
+    if let Some(person) = store.requester(name, &hash, now).await? {
         request.requester = Requester::Verified(person);
     }
     let result = decide(config, store, execution, &id, now, &request, connect).await?;
@@ -209,8 +212,7 @@ where
     let found = match found {
         // Only now is it known which partitions to ask about.
         Found::At { at, .. } => {
-            let partitions: Vec<_> = seen.partitions.keys().cloned().collect();
-            let offsets = reader.offsets_for_time(&partitions, at).await?;
+            let offsets = first_records(&reader, seen.partitions.keys(), at).await?;
             Found::At { at, offsets }
         }
         found => found,
@@ -265,6 +267,44 @@ where
     })
 }
 
+/// The first record of each partition at or after a time. Of one that is dated suspiciously late it is asked as well
+/// whether any behind it is dated later.
+async fn first_records<R: ReadGroups>(
+    reader: &R,
+    partitions: impl Iterator<Item = &TopicPartition>,
+    at: Timestamp,
+) -> Result<BTreeMap<TopicPartition, Result<Option<FoundByTime>, Fault>>, Error> {
+    let wanted: Vec<_> = partitions
+        .map(|partition| (partition.clone(), at))
+        .collect();
+    let mut first = reader.offsets_for_times(&wanted).await?;
+    let suspicious: Vec<_> = first
+        .iter()
+        .filter_map(|(partition, found)| {
+            let found = found.as_ref().ok()?.as_ref()?;
+            Some((partition.clone(), found.to_ask_behind(at)?))
+        })
+        .collect();
+    if suspicious.is_empty() {
+        return Ok(first);
+    }
+    // It is for a warning alone, which no plan fails for.
+    let behind = reader.offsets_for_times(&suspicious).await;
+    let behind = behind.unwrap_or_else(|error| {
+        tracing::warn!(
+            error = chain(&error),
+            "the order of times was not looked at"
+        );
+        BTreeMap::new()
+    });
+    for (partition, found) in behind {
+        if let (Ok(behind), Some(Ok(Some(first)))) = (found, first.get_mut(&partition)) {
+            first.overtaken = Some(behind.is_some());
+        }
+    }
+    Ok(first)
+}
+
 /// What a plan that goes back without a source checkpoint undoes: everything after the newest checkpoint that its
 /// targets do not lie before.
 async fn undone_since(store: &Store, plan: &Plan) -> Result<Option<Disowns>, Error> {
@@ -274,7 +314,12 @@ async fn undone_since(store: &Store, plan: &Plan) -> Result<Option<Disowns>, Err
     let headers = store
         .headers(&plan.cluster_id, &plan.group, plan.created_at)
         .await?;
-    for header in headers.iter().filter(|header| header.disowned_by.is_none()) {
+    let undone = |header: &CheckpointHeader| {
+        let mut moved = plan.moves.iter().map(|m| &m.partition);
+        moved.any(|partition| header.disowned.by(partition).is_some())
+    };
+    // What a rewind undid says nothing of how far this one goes.
+    for header in headers.iter().filter(|header| !undone(header)) {
         let checkpoint = store
             .checkpoint(&plan.cluster_id, &plan.group, header)
             .await?;
@@ -366,6 +411,7 @@ async fn yields(store: &Store, plan: &Plan, holder: &Claim) -> Result<bool, Erro
 
 /// Executes a plan that was made before: by the guard, or by a dry run that a person has read.
 async fn take_over(
+    config: &Config,
     store: &Store,
     execution: &str,
     own_id: PlanId,
@@ -393,8 +439,15 @@ async fn take_over(
                     .to_owned(),
             }
         }
-        // Whoever asked for it only wanted to read it, and who wants it done now is not known.
-        Some(PlanResult::Ready(plan)) if plan.four_eyes && plan.requester != Requester::Guard => {
+        Some(PlanResult::Ready(plan)) if plan.csv_version != CSV_VERSION => Refusal::PlanStale {
+            changed: Stale::Release,
+        },
+        // Whoever made it as a dry run, the guard too, did not propose it; and who wants it done now is not known.
+        Some(PlanResult::Ready(plan))
+            if (plan.four_eyes || four_eyes(config, plan))
+                && (plan.requester != Requester::Guard
+                    || record.as_ref().is_none_or(|record| record.dry_run)) =>
+        {
             Refusal::RequesterUnverified
         }
         Some(PlanResult::Ready(plan)) => {
@@ -435,18 +488,19 @@ enum Found {
         checkpoint: Box<Checkpoint>,
         newest: Option<Box<Checkpoint>>,
         later: Vec<CheckpointHeader>,
-        passed_over: (usize, BTreeSet<PlanId>),
+        older: Vec<Older>,
+        passed_over: PassedOver,
     },
     At {
         at: Timestamp,
-        offsets: BTreeMap<TopicPartition, Result<Option<i64>, Fault>>,
+        offsets: BTreeMap<TopicPartition, Result<Option<FoundByTime>, Fault>>,
     },
     Offsets(BTreeMap<TopicPartition, i64>),
     Shift(i64),
     Earliest,
     Undo {
         plan: Box<Plan>,
-        pre_image: BTreeMap<TopicPartition, Option<CommittedOffset>>,
+        pre_image: PreImage,
     },
     /// There is none, and this is why.
     Missing(Refusal),
@@ -476,12 +530,14 @@ impl Found {
                 checkpoint,
                 newest,
                 later,
+                older,
                 passed_over,
             } => Targets::Checkpoint {
                 checkpoint,
                 newest: newest.as_deref(),
                 later,
-                passed_over: passed_over.clone(),
+                older,
+                passed_over,
             },
             Self::At { at, offsets } => Targets::Timestamp { at: *at, offsets },
             Self::Offsets(offsets) => Targets::Offsets(offsets),
@@ -517,77 +573,116 @@ async fn find(
         ResetSpec::ToEarliest => Found::Earliest,
         ResetSpec::Undo(plan) => undo(store, plan, request).await?,
         ResetSpec::RewindBefore(before) => {
-            let headers = store.headers(cluster_id, &request.group, now).await?;
-            let earlier = |header: &&CheckpointHeader| header.ended_at < *before;
-            let usable = headers
-                .iter()
-                .filter(earlier)
-                .find(|header| header.disowned_by.is_none());
-            let passed_over: Vec<_> = headers
-                .iter()
-                .filter(earlier)
-                .filter(|header| usable.is_none_or(|usable| header.ended_at > usable.ended_at))
-                .filter_map(|header| header.disowned_by.clone())
-                .collect();
-            match usable {
-                Some(header) => {
-                    let passed_over = (passed_over.len(), passed_over.into_iter().collect());
-                    of_checkpoint(store, cluster_id, request, &headers, header, passed_over).await?
-                }
-                None => Found::Missing(Refusal::NoCheckpointBefore {
-                    before: *before,
-                    oldest: headers
-                        .iter()
-                        .rfind(|header| header.disowned_by.is_none())
-                        .map(|header| header.ended_at),
-                    disowned: passed_over.len(),
-                }),
-            }
+            newest_before(store, cluster_id, request, *before, now).await?
         }
-        ResetSpec::Checkpoint(id) => {
-            let headers = store.headers(cluster_id, &request.group, now).await?;
-            match headers.iter().find(|header| header.id == *id) {
-                None => Found::Missing(Refusal::CheckpointNotFound { id: id.clone() }),
-                Some(header) => match &header.disowned_by {
-                    Some(by) => Found::Missing(Refusal::CheckpointDisowned {
-                        id: id.clone(),
-                        by: by.clone(),
-                    }),
-                    None => {
-                        let none = (0, BTreeSet::new());
-                        of_checkpoint(store, cluster_id, request, &headers, header, none).await?
-                    }
-                },
-            }
-        }
+        ResetSpec::Checkpoint(id) => named(store, cluster_id, request, id, now).await?,
     })
+}
+
+/// The newest checkpoint before a time, or for each partition the newest that no rewind undid for it.
+async fn newest_before(
+    store: &Store,
+    cluster_id: &ClusterId,
+    request: &RewindRequest,
+    before: Timestamp,
+    now: Timestamp,
+) -> Result<Found, Error> {
+    let headers = store.headers(cluster_id, &request.group, now).await?;
+    let mut search = Search::new(&request.selection);
+    for header in headers.iter().filter(|header| header.ended_at < before) {
+        if search.needs(header) {
+            let checkpoint = store.checkpoint(cluster_id, &request.group, header).await?;
+            search.read(header, checkpoint);
+        }
+        if search.is_over() {
+            break;
+        }
+    }
+    match search.end() {
+        Choice::Source {
+            checkpoint,
+            older,
+            passed_over,
+        } => of_checkpoint(store, request, &headers, *checkpoint, older, passed_over).await,
+        Choice::Without(partitions) => Ok(Found::Missing(Refusal::PartitionsDisowned {
+            before,
+            partitions,
+        })),
+        Choice::None(passed_over) => Ok(Found::Missing(Refusal::NoCheckpointBefore {
+            before,
+            oldest: headers
+                .iter()
+                .rfind(|header| header.disowned.is_empty())
+                .map(|header| header.ended_at),
+            disowned: passed_over.count,
+        })),
+    }
+}
+
+/// A checkpoint by its id.
+async fn named(
+    store: &Store,
+    cluster_id: &ClusterId,
+    request: &RewindRequest,
+    id: &CheckpointId,
+    now: Timestamp,
+) -> Result<Found, Error> {
+    let headers = store.headers(cluster_id, &request.group, now).await?;
+    let Some(header) = headers.iter().find(|header| header.id == *id) else {
+        return Ok(Found::Missing(Refusal::CheckpointNotFound {
+            id: id.clone(),
+        }));
+    };
+    let checkpoint = store.checkpoint(cluster_id, &request.group, header).await?;
+    if let Some((by, partitions)) = undone_for(&request.selection, header, &checkpoint) {
+        return Ok(Found::Missing(Refusal::CheckpointDisowned {
+            id: id.clone(),
+            by,
+            partitions,
+        }));
+    }
+    let passed_over = PassedOver::default();
+    of_checkpoint(
+        store,
+        request,
+        &headers,
+        checkpoint,
+        Vec::new(),
+        passed_over,
+    )
+    .await
 }
 
 async fn of_checkpoint(
     store: &Store,
-    cluster_id: &ClusterId,
     request: &RewindRequest,
     headers: &[CheckpointHeader],
-    chosen: &CheckpointHeader,
-    passed_over: (usize, BTreeSet<PlanId>),
+    checkpoint: Checkpoint,
+    older: Vec<Older>,
+    passed_over: PassedOver,
 ) -> Result<Found, Error> {
-    let checkpoint = store.checkpoint(cluster_id, &request.group, chosen).await?;
     let newest = match headers.first() {
-        Some(newest) if newest.id != chosen.id => {
-            let newest = store.checkpoint(cluster_id, &request.group, newest).await?;
+        Some(newest) if newest.id != checkpoint.id => {
+            let newest = store
+                .checkpoint(&checkpoint.cluster_id, &request.group, newest)
+                .await?;
             Some(Box::new(newest))
         }
         Some(_) | None => None,
     };
+    let oldest = older
+        .last()
+        .map_or(checkpoint.ended_at, |oldest| oldest.ended_at);
     let later = headers
         .iter()
-        .filter(|header| header.ended_at > chosen.ended_at)
+        .filter(|header| header.ended_at > oldest)
         .cloned()
         .collect();
     Ok(Found::Checkpoint {
         checkpoint: Box::new(checkpoint),
         newest,
         later,
+        older,
         passed_over,
     })
 }
@@ -618,7 +713,7 @@ async fn undo(store: &Store, id: &PlanId, request: &RewindRequest) -> Result<Fou
     };
     Ok(Found::Undo {
         plan: Box::new(plan),
-        pre_image: pre_image.0,
+        pre_image,
     })
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::reconcile::{self, Examined};
 use super::{alert, plan_id};
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
-use crate::domain::audit::{Audit, AuditPartition, AuditStatus};
+use crate::domain::audit::{Audit, AuditPartition, AuditStatus, recorded};
 use crate::domain::identity::Requester;
 use crate::domain::offset::TopicPartition;
 use crate::domain::plan::{PlanId, PlanRecord, PlanResult};
@@ -313,11 +313,15 @@ fn audit(execution: &str, plan_id: Option<&PlanId>, seen: Seen, conclusion: Conc
     let moves = plan.map_or(&[][..], |plan| &plan.moves[..]);
     let partitions = moves.iter().map(|m| AuditPartition {
         partition: m.partition.clone(),
-        from: m.from.clone(),
-        to: m.to.clone(),
+        from: m.from.as_ref().map(recorded),
+        to: match &pre_image {
+            Some(image) => image.sent(m).as_ref().as_ref().map(recorded),
+            None => m.to.as_ref().map(recorded),
+        },
         before: pre_image
             .as_ref()
-            .and_then(|image| image.0.get(&m.partition).cloned().flatten()),
+            .and_then(|image| image.before.get(&m.partition)?.as_ref())
+            .map(recorded),
         outcome: outcomes.get(&m.partition).cloned(),
     });
     let Conclusion {
@@ -339,6 +343,7 @@ fn audit(execution: &str, plan_id: Option<&PlanId>, seen: Seen, conclusion: Conc
         message,
         requested_by: text(&record, |r| &r.requested_by),
         requester: plan.map_or(Requester::Unverified, |plan| plan.requester.clone()),
+        from_dry_run: approval.as_ref().is_some_and(|a| a.from_dry_run),
         reason: text(&record, |r| &r.reason),
         decided_by: approval.as_ref().and_then(|a| a.decided_by.clone()),
         decider: approval.as_ref().and_then(|a| a.decider.clone()),
@@ -359,7 +364,7 @@ async fn end_approval(store: &Store, plan: &PlanId) -> Result<Option<Approval>, 
     let Some((link, approval)) = store.approval_of(plan).await? else {
         return Ok(None);
     };
-    if approval.status != ApprovalStatus::Pending {
+    if approval.stands() != ApprovalStatus::Pending {
         return Ok(Some(approval));
     }
     let lapse = match approval.standing(Timestamp::now()) {

@@ -7,9 +7,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use super::apply::load;
+use crate::domain::disowned::Undone;
 use crate::domain::offset::{CommittedOffset, Fault, TopicPartition};
-use crate::domain::plan::Plan;
-use crate::domain::recovery::{Outcome, judge};
+use crate::domain::plan::{PartitionMove, Plan};
+use crate::domain::recovery::{Outcome, PartitionOutcome, judge};
 use crate::error::Error;
 use crate::ports::ReadGroups;
 use crate::store::Store;
@@ -78,17 +79,17 @@ where
     };
     let answers = store.answers(&plan.id).await?;
     let (outcome, each) = judge(&plan, pre_image.as_ref(), &answers, &now);
-    if matches!(outcome, Outcome::Verified | Outcome::AppliedThenMoved)
-        && let (Some(disowns), Some(until)) = (plan.disowns, over)
+    if let (Some(disowns), Some(until)) = (plan.disowns, over)
+        && let Some(undone) = undone(&plan, &each)
     {
         // Not until now: Verify may run again much later, and would disown checkpoints of after the rewind.
         store
             .disown(
                 &plan.cluster_id,
                 &plan.group,
-                disowns.after,
-                until,
+                (disowns.after, until),
                 &plan.id,
+                &undone,
             )
             .await?;
     }
@@ -99,6 +100,20 @@ where
         wait_until: None,
         outcome: Some(outcome),
     })
+}
+
+/// The partitions that were taken back, as far as that is proven; `None` where none was. Of any other the checkpoints say
+/// what they always said.
+fn undone(plan: &Plan, each: &BTreeMap<TopicPartition, PartitionOutcome>) -> Option<Undone> {
+    let was_moved = |m: &&PartitionMove| {
+        matches!(
+            each.get(&m.partition),
+            Some(PartitionOutcome::Applied | PartitionOutcome::AppliedThenMoved { .. })
+        )
+    };
+    let back = plan.moves.iter().filter(|m| m.goes_back());
+    let back: Vec<_> = back.filter(was_moved).map(|m| &m.partition).collect();
+    (!back.is_empty()).then(|| Undone::of(back))
 }
 
 /// Every partition of the plan, read with a fresh handle; what fails for a moment is read again.

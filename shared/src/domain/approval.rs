@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::group::{Activity, GroupObservation};
 use super::guard::quarantine::{Kept, Reread, SkippedRecord};
-use super::identity::Identity;
-use super::offset::{CommittedOffset, Fault, GroupId, TopicPartition, distance};
-use super::plan::{PartitionMove, Plan, PlanDigest, PlanId, check_plan};
+use super::identity::{Identity, Requester};
+use super::offset::{CommittedOffset, Fault, GroupId, TopicPartition, Watermarks, distance};
+use super::plan::{CSV_VERSION, PartitionMove, Plan, PlanDigest, PlanId, check_plan};
 use super::planner::{members_seen, seconds};
 use super::recovery::{Claim, PreImage, Recovery};
 use super::refusal::{Refusal, Stale};
@@ -74,8 +74,15 @@ pub struct Approval {
     pub created_at: Timestamp,
     /// Until when it may be decided. Before the task's own time-out, so that a decision is never made in vain.
     pub approve_by: Timestamp,
-    /// Where it stands.
+    /// Where it stands; who plans and who asks may close it, and so may write this. See [`Approval::stands`].
     pub status: ApprovalStatus,
+    /// What the page wrote when a person decided, and nobody else may write. An approval of an earlier release that was
+    /// decided without it admits nothing.
+    #[serde(default)]
+    pub decision: Option<Decision>,
+    /// Whether the plan was made as a dry run and started afterwards, by somebody of whom nothing is known.
+    #[serde(default)]
+    pub from_dry_run: bool,
     /// Who decided: a verified name, or that possession of the link was all that was asked for.
     pub decided_by: Option<String>,
     /// What is proven of who decided.
@@ -99,10 +106,16 @@ pub enum Standing {
 }
 
 impl Approval {
+    /// Where it stands: what was decided counts before a status that says otherwise.
+    #[must_use]
+    pub fn stands(&self) -> ApprovalStatus {
+        self.decision.map_or(self.status, Decision::status)
+    }
+
     /// Whether it can be decided at `now`.
     #[must_use]
     pub fn standing(&self, now: Timestamp) -> Standing {
-        match self.status {
+        match self.stands() {
             ApprovalStatus::Pending if now < self.approve_by => Standing::Open,
             ApprovalStatus::Pending => Standing::Closed(ApprovalStatus::Expired),
             status => Standing::Closed(status),
@@ -112,7 +125,7 @@ impl Approval {
     /// Until when the plan may be applied: the time starts at the decision. `None` unless it is approved.
     #[must_use]
     pub fn apply_by(&self, plan: &Plan) -> Option<Timestamp> {
-        (self.status == ApprovalStatus::Approved)
+        (self.decision == Some(Decision::Approve) && self.status == ApprovalStatus::Approved)
             .then_some(self.decided_at?)
             .map(|decided| decided + seconds(plan.apply_within_seconds))
     }
@@ -123,9 +136,15 @@ impl Approval {
     pub fn admits(
         &self,
         plan: &Plan,
+        people: People<'_>,
         execution: &str,
         now: Timestamp,
     ) -> Result<Timestamp, Refusal> {
+        if plan.csv_version != CSV_VERSION {
+            return Err(Refusal::PlanStale {
+                changed: Stale::Release,
+            });
+        }
         let stored = plan.digest();
         if stored != self.digest {
             return Err(Refusal::PlanDigestMismatch {
@@ -155,6 +174,8 @@ impl Approval {
                 reason: self.reason.clone().unwrap_or_default(),
             }),
             Standing::Closed(ApprovalStatus::Approved) => {
+                self.is_decided_so()?;
+                people.stand_behind(plan)?;
                 // The page refuses it before; who can write to the table is not believed either.
                 plan.approved_by(self.decider.as_ref())?;
                 let apply_by = self.apply_by(plan).ok_or_else(|| Refusal::NotApproved {
@@ -165,6 +186,51 @@ impl Approval {
                 }
                 Ok(apply_by)
             }
+        }
+    }
+
+    /// Whether a person approved it, by what the page wrote and by the status.
+    fn is_decided_so(&self) -> Result<(), Refusal> {
+        let found = match (self.decision, self.status) {
+            (Some(Decision::Approve), ApprovalStatus::Approved) => return Ok(()),
+            (Some(_), status) => {
+                let status = serde_json::json!(status);
+                let status = status.as_str().unwrap_or_default();
+                format!("the page stored an approval, and the status is {status} since")
+            }
+            (None, _) => "its status was set, and the page stored no decision: it is of an earlier release, or \
+                          somebody else wrote to the table"
+                .to_owned(),
+        };
+        Err(Refusal::NotApproved { found })
+    }
+}
+
+/// What is known outside the plan of the people who have to stand behind it: a plan is no witness for itself.
+#[derive(Debug, Clone, Copy)]
+pub struct People<'a> {
+    /// Whether the group's policy asks for four eyes, as the configuration has it now.
+    pub four_eyes: bool,
+    /// Who is on record to have asked by the execution that the plan was made for.
+    pub noted: Option<&'a Identity>,
+}
+
+impl People<'_> {
+    /// # Errors
+    /// The plan says less than the policy, or names somebody who is not on record.
+    fn stand_behind(self, plan: &Plan) -> Result<(), Refusal> {
+        if self.four_eyes && !plan.four_eyes {
+            return Err(Refusal::FourEyesMissing {
+                found: "the plan was made without it, so it has to be made again".to_owned(),
+            });
+        }
+        match &plan.requester {
+            Requester::Verified(identity) if self.noted != Some(identity) => {
+                Err(Refusal::NotApproved {
+                    found: format!("it is not on record that the plan was asked for by {identity}"),
+                })
+            }
+            Requester::Verified(_) | Requester::Guard | Requester::Unverified => Ok(()),
         }
     }
 }
@@ -178,6 +244,8 @@ pub struct Evidence<'a> {
     pub execution: &'a str,
     /// The approval, read strongly.
     pub approval: Option<&'a Approval>,
+    /// What is known of the people.
+    pub people: People<'a>,
     /// The recovery, read strongly.
     pub recovery: &'a Recovery,
     /// The claim on the group, read strongly.
@@ -285,7 +353,9 @@ impl AlterRequest {
 /// Opens the door, or says every reason why it stays shut.
 ///
 /// A retry is judged by the pre-image that the first try stored: a partition at its target is done, one at its
-/// pre-image is still to be moved, and anything else is stale, so a half-moved group is never made worse.
+/// pre-image is still to be moved, and anything else is stale, so a half-moved group is never made worse. Where a target
+/// may rise with the log start, it is resolved here, from the reading right before the alter; the pre-image remembers
+/// what it became, and a retry sends the same.
 ///
 /// # Errors
 /// All refusals, in a stable order.
@@ -294,14 +364,24 @@ pub fn authorize(plan: &Plan, evidence: &Evidence<'_>) -> Result<ApprovedPlan, V
     refusals.extend(staleness(plan, evidence));
     refusals.extend(passed_over(plan, evidence));
     let mut pending = Vec::new();
-    let mut pre_image = BTreeMap::new();
+    let mut pre_image = PreImage::default();
     for m in &plan.moves {
         match still_to_do(plan, evidence, m) {
             Err(refusal) => refusals.push(refusal),
-            Ok((now, todo)) => {
-                pre_image.insert(m.partition.clone(), now);
-                if todo {
-                    pending.push(m.clone());
+            Ok(Stands {
+                now,
+                target,
+                is_done,
+            }) => {
+                if target != m.to {
+                    let risen = target.as_ref().map(|target| target.offset);
+                    let risen = risen.map(|offset| (m.partition.clone(), offset));
+                    pre_image.raised.extend(risen);
+                }
+                pre_image.before.insert(m.partition.clone(), now);
+                if !is_done {
+                    let to = target;
+                    pending.push(PartitionMove { to, ..m.clone() });
                 }
             }
         }
@@ -311,7 +391,7 @@ pub fn authorize(plan: &Plan, evidence: &Evidence<'_>) -> Result<ApprovedPlan, V
     }
     Ok(ApprovedPlan {
         group: plan.group.clone(),
-        pre_image: evidence.pre_image.cloned().unwrap_or(PreImage(pre_image)),
+        pre_image: evidence.pre_image.cloned().unwrap_or(pre_image),
         pending,
     })
 }
@@ -324,7 +404,9 @@ fn permission(plan: &Plan, evidence: &Evidence<'_>) -> Vec<Refusal> {
             found: "there is no approval".to_owned(),
         }),
         Some(approval) => {
-            if let Err(refusal) = approval.admits(plan, evidence.execution, evidence.now) {
+            if let Err(refusal) =
+                approval.admits(plan, evidence.people, evidence.execution, evidence.now)
+            {
                 refusals.push(refusal);
             }
         }
@@ -436,12 +518,18 @@ fn passed_over(plan: &Plan, evidence: &Evidence<'_>) -> Vec<Refusal> {
     plan.skips.iter().filter_map(refuse).collect()
 }
 
-/// What is committed now for one move's partition, and whether it still has to be moved.
-fn still_to_do(
-    plan: &Plan,
-    evidence: &Evidence<'_>,
-    m: &PartitionMove,
-) -> Result<(Option<CommittedOffset>, bool), Refusal> {
+/// Where one move's partition is right before the alter.
+struct Stands {
+    /// What is committed now.
+    now: Option<CommittedOffset>,
+    /// What is to be committed: the plan's target, or the log start that it rises to.
+    target: Option<CommittedOffset>,
+    /// Whether an earlier try has committed that.
+    is_done: bool,
+}
+
+/// Where one move's partition is, and what is left to do there.
+fn still_to_do(plan: &Plan, evidence: &Evidence<'_>, m: &PartitionMove) -> Result<Stands, Refusal> {
     let unread = |fault: &Fault| match fault {
         Fault::Unstable => Refusal::UnstableOffsets {
             partition: m.partition.clone(),
@@ -458,17 +546,24 @@ fn still_to_do(
         .ok_or_else(|| unread(&Fault::missing()))?;
     let now = reading.committed.as_ref().map_err(unread)?;
     let log = reading.log.as_ref().map_err(unread)?;
-    if let Some(to) = &m.to
-        && (to.offset < log.log_start || to.offset > log.high)
-    {
-        return Err(Refusal::PlanStale {
-            changed: Stale::Target {
-                partition: m.partition.clone(),
-                target: to.offset,
-                log_start: log.log_start,
-                high: log.high,
-            },
-        });
+    let target = match evidence.pre_image {
+        Some(before) => before.sent(m),
+        None => m.target_from(log.log_start),
+    };
+    let stands = |is_done| Stands {
+        now: now.clone(),
+        target: target.clone().into_owned(),
+        is_done,
+    };
+    let before = evidence
+        .pre_image
+        .map(|image| image.before.get(&m.partition));
+    // Wherever the log starts by now.
+    if before.flatten().is_some() && now == target.as_ref() {
+        return Ok(stands(true));
+    }
+    if let Some(target) = target.as_ref() {
+        within(m, target, log).map_err(|changed| Refusal::PlanStale { changed })?;
     }
     let moved = Refusal::PlanStale {
         changed: Stale::CommittedOffset {
@@ -478,22 +573,44 @@ fn still_to_do(
             limit: plan.drift_limit,
         },
     };
-    if let Some(before) = evidence.pre_image {
-        return match before.0.get(&m.partition) {
-            Some(_) if *now == m.to => Ok((now.clone(), false)),
-            Some(before) if before == now => Ok((now.clone(), true)),
-            Some(_) | None => Err(moved),
-        };
-    }
-    if *now == m.from || has_gone_on(plan, m, now.as_ref()) {
-        Ok((now.clone(), true))
+    let is_as_planned = match before {
+        Some(before) => before == Some(now),
+        None => *now == m.from || has_gone_on(plan, m, target.as_ref().as_ref(), now.as_ref()),
+    };
+    if is_as_planned {
+        Ok(stands(false))
     } else {
         Err(moved)
     }
 }
 
+/// Whether a target is still within its log, and not above where it may rise to.
+fn within(m: &PartitionMove, target: &CommittedOffset, log: &Watermarks) -> Result<(), Stale> {
+    if target.offset < log.log_start || target.offset > log.high {
+        return Err(Stale::Target {
+            partition: m.partition.clone(),
+            target: target.offset,
+            log_start: log.log_start,
+            high: log.high,
+        });
+    }
+    match m.may_rise_to {
+        Some(highest) if target.offset > highest => Err(Stale::LogStart {
+            partition: m.partition.clone(),
+            log_start: log.log_start,
+            highest,
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// Whether a commit is where a group that had yet to be stopped may have come to since the plan was made.
-fn has_gone_on(plan: &Plan, m: &PartitionMove, now: Option<&CommittedOffset>) -> bool {
+fn has_gone_on(
+    plan: &Plan,
+    m: &PartitionMove,
+    target: Option<&CommittedOffset>,
+    now: Option<&CommittedOffset>,
+) -> bool {
     let (true, Some(from), Some(now)) = (plan.waits_for_empty, &m.from, now) else {
         return false;
     };
@@ -502,8 +619,7 @@ fn has_gone_on(plan: &Plan, m: &PartitionMove, now: Option<&CommittedOffset>) ->
         now.offset >= from.offset && distance(from.offset, now.offset) <= plan.drift_limit;
     // A plan that passes records over must not bring back a group that has passed its target by itself.
     let passed =
-        m.to.as_ref()
-            .is_some_and(|to| to.offset > from.offset && now.offset > to.offset);
+        target.is_some_and(|target| target.offset > from.offset && now.offset > target.offset);
     drifted && !passed
 }
 

@@ -1,7 +1,9 @@
 //! The last word on one execution: what was asked, what was decided, what was and was not done. Kept for ever.
 
+use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::identity::{Identity, Requester};
 use super::offset::{ClusterId, CommittedOffset, GroupId, TopicPartition};
@@ -24,14 +26,30 @@ pub enum AuditStatus {
 pub struct AuditPartition {
     /// Which partition.
     pub partition: TopicPartition,
-    /// What was committed while planning.
+    /// What was committed while planning, as [`recorded`].
     pub from: Option<CommittedOffset>,
-    /// What was to be committed; `None` removes the commit.
+    /// What was to be committed, or was where the log start took its place, as [`recorded`]; `None` removes the commit.
     pub to: Option<CommittedOffset>,
-    /// What the pre-image holds: committed right before the first request. `None` is no commit, or no pre-image.
+    /// What the pre-image holds, as [`recorded`]: committed right before the first request. `None` is no commit, or no pre-image.
     pub before: Option<CommittedOffset>,
     /// What Verify found; `None` where it was not asked.
     pub outcome: Option<PartitionOutcome>,
+}
+
+/// Up to how many bytes the record keeps a commit's metadata.
+const METADATA_KEPT: usize = 64;
+
+/// A commit as the record keeps it: of long metadata the words `sha256` and its hash in hexadecimal. The bytes are in the
+/// plan and in the pre-image; three times in a record of many partitions they would take minutes to write, and without
+/// its record no recovery lets its group go.
+#[must_use]
+pub fn recorded(commit: &CommittedOffset) -> CommittedOffset {
+    let mut commit = commit.clone();
+    if commit.metadata.len() > METADATA_KEPT {
+        let hash = HEXLOWER.encode(&Sha256::digest(&commit.metadata));
+        commit.metadata = format!("sha256 {hash}").into_bytes();
+    }
+    commit
 }
 
 /// The record of one execution's end.
@@ -58,6 +76,9 @@ pub struct Audit {
     /// What is proven of who asked.
     #[serde(default, skip_serializing_if = "Requester::is_unverified")]
     pub requester: Requester,
+    /// Whether the plan was made as a dry run, and started afterwards by somebody of whom nothing is known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub from_dry_run: bool,
     /// Why.
     pub reason: String,
     /// Who decided.
@@ -75,4 +96,24 @@ pub struct Audit {
     pub outcome: Option<Outcome>,
     /// What became of its partitions, in order.
     pub partitions: Vec<AuditPartition>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_keeps_short_metadata_and_the_hash_of_long() {
+        let commit = |metadata: Vec<u8>| CommittedOffset {
+            metadata,
+            ..CommittedOffset::bare(31)
+        };
+        let short = commit(vec![1; METADATA_KEPT]);
+        assert_eq!(recorded(&short), short);
+        let long = recorded(&commit(vec![1; 4096]));
+        assert_eq!(long.offset, 31);
+        let text = String::from_utf8(long.metadata.clone()).unwrap();
+        assert!(text.starts_with("sha256 ") && text.len() == 71, "{text}");
+        assert_ne!(recorded(&commit(vec![2; 4096])), long);
+    }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::disowned::Disowned;
 use super::group::{GroupObservation, GroupState, GroupType};
 use super::offset::{
     ClusterId, CommittedOffset, Fault, GroupId, TopicId, TopicPartition, Watermarks,
@@ -65,6 +66,18 @@ pub enum Anomaly {
     },
 }
 
+impl Anomaly {
+    /// Where it happened.
+    #[must_use]
+    pub fn at(&self) -> &TopicPartition {
+        match self {
+            Self::LogTruncated { partition, .. } | Self::OffsetWentBackwards { partition, .. } => {
+                partition
+            }
+        }
+    }
+}
+
 /// A complete reading of a group. An incomplete one never becomes a value of this type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
@@ -101,8 +114,8 @@ pub struct CheckpointHeader {
     pub id: CheckpointId,
     /// Its time: when the reading ended.
     pub ended_at: Timestamp,
-    /// The verified rewind that undid the time in which it was taken.
-    pub disowned_by: Option<super::plan::PlanId>,
+    /// What verified rewinds undid of it.
+    pub disowned: Disowned,
     /// What it showed against the one before.
     pub anomalies: Vec<Anomaly>,
     /// Kept for ever by a person's wish.
@@ -375,8 +388,8 @@ impl Checkpoint {
 ///
 /// `headers` are all good checkpoints of the group, newest first. Nothing expires unless `keep` newer good ones exist
 /// that together span at least `min_span_seconds`: a schedule that stopped, a run of failures or a schedule set to
-/// every minute by mistake cannot push history out. Nor can a time that a rewind undid: what lies in it is not gone
-/// back to, so it does not count as newer. Pinned ones and ones that already have an expiry are not named.
+/// every minute by mistake cannot push history out. Nor can a time that a rewind undid for any partition: that one does
+/// not go back to what lies in it, so it does not count as newer. Pinned ones and ones that already have an expiry are not named.
 #[must_use]
 pub fn retire(
     headers: &[CheckpointHeader],
@@ -395,7 +408,7 @@ pub fn retire(
         if enough && !header.pinned && header.expires_at.is_none() {
             retired.push(header);
         }
-        if header.disowned_by.is_none() {
+        if header.disowned.is_empty() {
             newer_and_good.push(header.ended_at);
         }
     }
@@ -405,6 +418,7 @@ pub fn retire(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::disowned::Undone;
     use crate::domain::group::{GroupDescription, PartitionReading, TopicDescription};
     use crate::domain::plan::PlanId;
 
@@ -638,6 +652,7 @@ mod tests {
             to: to.map(CommittedOffset::bare),
             log: log(10),
             lost: 0,
+            may_rise_to: None,
         };
         assert!(made.is_beyond(&[to(0, 7, Some(3))]));
         assert!(made.is_beyond(&[to(1, 7, Some(3)), to(0, 7, Some(3))]));
@@ -657,7 +672,7 @@ mod tests {
         CheckpointHeader {
             id: CheckpointId(seconds.to_string()),
             ended_at: at(seconds),
-            disowned_by: None,
+            disowned: Disowned::default(),
             anomalies: vec![],
             pinned: false,
             expires_at: None,
@@ -695,7 +710,7 @@ mod tests {
     fn what_a_rewind_disowned_does_not_count_as_newer() {
         let mut headers: Vec<_> = (0..6).rev().map(header).collect();
         for header in &mut headers[1..4] {
-            header.disowned_by = Some(PlanId("plan-1".into()));
+            header.disowned = Disowned::by_one(PlanId("plan-1".into()), Undone::All);
         }
         let named = |keep| -> Vec<_> {
             let named = retire(&headers, keep, 0).into_iter();

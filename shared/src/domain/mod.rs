@@ -3,6 +3,8 @@
 pub mod approval;
 pub mod audit;
 pub mod checkpoint;
+pub mod choice;
+pub mod disowned;
 pub mod group;
 pub mod guard;
 pub mod identity;

@@ -1,12 +1,13 @@
 //! A plan: absolute offsets, resolved while planning, that a person approves and that nothing changes afterwards.
 
+mod csv;
+
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use super::checkpoint::CheckpointId;
 use super::group::{Activity, GroupObservation, GroupState, GroupType};
@@ -93,9 +94,57 @@ pub struct PartitionMove {
     pub log: Watermarks,
     /// Offsets between the target asked for and the log start, which retention deleted.
     pub lost: u64,
+    /// Where the log start has passed the target by the time of the apply, the log start is what is committed, up to
+    /// this offset: the high watermark while planning, from which on every record is newer than the plan. `None`: the
+    /// target is committed as it is, or not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub may_rise_to: Option<i64>,
 }
 
 impl PartitionMove {
+    /// What is to be committed where the log starts at `log_start`: the target, raised to the log start where the plan
+    /// allows that. What the log start raises is bare: epoch and metadata belong to the target.
+    #[must_use]
+    pub fn target_from(&self, log_start: i64) -> Cow<'_, Option<CommittedOffset>> {
+        match &self.to {
+            Some(to) if self.may_rise_to.is_some() && to.offset < log_start => {
+                Cow::Owned(Some(CommittedOffset::bare(log_start)))
+            }
+            _ => Cow::Borrowed(&self.to),
+        }
+    }
+
+    /// At most how many more records retention may take until the apply without making the plan stale.
+    #[must_use]
+    pub fn may_still_lose(&self) -> u64 {
+        match (&self.to, self.may_rise_to) {
+            (Some(to), Some(highest)) => distance(to.offset, highest),
+            _ => 0,
+        }
+    }
+
+    /// The target in words: an offset, and whether it may rise with the log start.
+    #[must_use]
+    pub fn target(&self) -> String {
+        match (&self.to, self.may_rise_to) {
+            (None, _) => "no commit".to_owned(),
+            (Some(to), None) => to.offset.to_string(),
+            (Some(to), Some(highest)) if to.offset <= self.log.log_start => {
+                format!("log start (now {}; may rise to {highest})", to.offset)
+            }
+            (Some(to), Some(highest)) => format!(
+                "{} (or the log start, where that is higher by then; at most {highest})",
+                to.offset
+            ),
+        }
+    }
+
+    /// Whether it passes over nothing that could be read, and so undoes what was read since.
+    #[must_use]
+    pub fn goes_back(&self) -> bool {
+        self.skipped() == 0
+    }
+
     /// At most how many records will be read again. Markers and compaction take up offsets too.
     #[must_use]
     pub fn replayed(&self) -> u64 {
@@ -134,6 +183,8 @@ pub enum LeftAlone {
     NoCommit,
     /// The plan that is undone did not move it.
     NotMovedThen,
+    /// No record of it is as late as the time that was asked for.
+    NoRecordThatLate,
 }
 
 impl fmt::Display for LeftAlone {
@@ -145,6 +196,7 @@ impl fmt::Display for LeftAlone {
             Self::NoCommitInSource => "had no commit in the source",
             Self::NoCommit => "has no commit",
             Self::NotMovedThen => "not moved by the plan that is undone",
+            Self::NoRecordThatLate => "has no record as late as the time asked for",
         })
     }
 }
@@ -158,6 +210,35 @@ pub enum Warning {
         count: usize,
         /// The plans that disowned them.
         by: BTreeSet<PlanId>,
+    },
+    /// Some partitions are taken from a checkpoint that is older than the plan's own, because a rewind undid what the
+    /// newer ones hold of them.
+    OlderCheckpoint {
+        /// How many partitions.
+        partitions: usize,
+        /// The older checkpoint.
+        id: CheckpointId,
+        /// Its time.
+        ended_at: Timestamp,
+        /// The plans that undid the time between.
+        by: BTreeSet<PlanId>,
+    },
+    /// Where retention passes a target before the plan is applied, the log start is taken instead.
+    MayRise {
+        /// In how many partitions that may happen.
+        partitions: usize,
+        /// At most how many records more would be lost in all.
+        offsets: u64,
+    },
+    /// The record that was found for the time asked for is dated long after that time, and no record behind it is dated
+    /// later: the times of the records are not in the order of their offsets.
+    TimesOutOfOrder {
+        /// Where.
+        partition: TopicPartition,
+        /// The record that was found.
+        offset: i64,
+        /// How it is dated.
+        dated: Timestamp,
     },
     /// Between the source and now the group's offsets went back by themselves.
     WentBackwardsSince {
@@ -228,6 +309,9 @@ impl Warning {
         match self {
             Self::MustBeStopped { members, .. } => members,
             Self::DisownedPassedOver { .. }
+            | Self::OlderCheckpoint { .. }
+            | Self::MayRise { .. }
+            | Self::TimesOutOfOrder { .. }
             | Self::WentBackwardsSince { .. }
             | Self::CreatesGroup
             | Self::Lost { .. }
@@ -258,6 +342,40 @@ impl fmt::Display for Warning {
                     by.join(", ")
                 )
             }
+            Self::OlderCheckpoint {
+                partitions: count,
+                id,
+                ended_at,
+                by,
+            } => {
+                let by: Vec<_> = by.iter().map(PlanId::to_string).collect();
+                write!(
+                    f,
+                    "{} {} taken from checkpoint {id} of {ended_at}: plan {} undid what newer checkpoints hold there",
+                    partitions(*count),
+                    if *count == 1 { "is" } else { "are" },
+                    by.join(", ")
+                )
+            }
+            Self::MayRise {
+                partitions: count,
+                offsets,
+            } => write!(
+                f,
+                "in {}, the log start is taken where retention passes the target before the plan is applied: \
+                 up to {offsets} more records may be lost until then",
+                partitions(*count)
+            ),
+            Self::TimesOutOfOrder {
+                partition,
+                offset,
+                dated,
+            } => write!(
+                f,
+                "the first record of {partition} that is late enough, {offset}, is dated {dated}, and none of those behind \
+                 it is dated later: unless all are of that instant, times are out of order there, and records from before \
+                 the time asked for will be replayed"
+            ),
             Self::WentBackwardsSince { partition } => write!(
                 f,
                 "the offset of {partition} went back by itself after the source was taken"
@@ -341,12 +459,16 @@ pub fn partitions(count: usize) -> String {
     text::count(count, "partition")
 }
 
-/// What a plan disowns once it is verified: the checkpoints in `(after, the apply]`.
+/// What a plan disowns once it is verified: what the checkpoints in `(after, the apply]` hold of the partitions that it
+/// takes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disowns {
     /// The source's time, exclusive.
     pub after: Timestamp,
 }
+
+/// The version of [`Plan::to_csv`]. A plan of another one cannot be compared with the digest that was approved.
+pub const CSV_VERSION: u32 = 2;
 
 /// The lower-case hexadecimal SHA-256 of [`Plan::to_csv`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -376,6 +498,9 @@ pub struct Plan {
     pub state: GroupState,
     /// The hash of the configuration that applies to the group.
     pub config_hash: String,
+    /// The version of the form that its digest is made of: [`CSV_VERSION`], unless another release made the plan.
+    #[serde(default)]
+    pub csv_version: u32,
     /// When the plan was made.
     pub created_at: Timestamp,
     /// Until when it may be decided.
@@ -428,7 +553,7 @@ impl Plan {
     /// undoes nothing.
     #[must_use]
     pub fn goes_back(&self) -> bool {
-        self.moves.iter().any(|m| m.skipped() == 0)
+        self.moves.iter().any(PartitionMove::goes_back)
     }
 
     /// A record that it passes over and of which no copy was made yet: such a plan shows what would be done, no more.
@@ -460,6 +585,17 @@ impl Plan {
         }
     }
 
+    /// Who asked for it, for people. A dry run that was taken over was made live by somebody of whom nothing is known.
+    #[must_use]
+    pub fn asked_by(&self, from_dry_run: bool) -> String {
+        let who = self.requester.shown(&self.requested_by);
+        if from_dry_run {
+            format!("{who} as a dry run; started by somebody who is not verified")
+        } else {
+            who
+        }
+    }
+
     /// Why `decider` may not approve it, if so.
     ///
     /// # Errors
@@ -470,92 +606,6 @@ impl Plan {
         } else {
             Ok(())
         }
-    }
-
-    /// The canonical form: a CSV that a person can read, and whose SHA-256 is the plan's digest.
-    ///
-    /// Every field that decides what will happen is in it, so two plans with one digest do the same.
-    /// Text is quoted as JSON is, which keeps every line one line.
-    #[must_use]
-    pub fn to_csv(&self) -> String {
-        let text = |text: &str| serde_json::Value::from(text).to_string();
-        let mut csv = String::new();
-        let mut field = |name: &str, value: String| {
-            csv.push_str(name);
-            csv.push(',');
-            csv.push_str(&value);
-            csv.push('\n');
-        };
-        field("plan", text(&self.id.0));
-        field("cluster", text(&self.cluster));
-        field("cluster_id", text(&self.cluster_id.0));
-        field("group", text(&self.group.0));
-        field("group_type", self.group_type.to_string());
-        field("state", self.state.to_string());
-        field("config_hash", text(&self.config_hash));
-        field("created_at", self.created_at.to_string());
-        field("approve_by", self.approve_by.to_string());
-        field(
-            "apply_within_seconds",
-            self.apply_within_seconds.to_string(),
-        );
-        field("waits_for_empty", self.waits_for_empty.to_string());
-        field("drift_limit", self.drift_limit.to_string());
-        field("source", text(&self.source.to_string()));
-        field(
-            "disowns_after",
-            self.disowns
-                .map_or(String::new(), |disowns| disowns.after.to_string()),
-        );
-        field("requested_by", text(&self.requested_by));
-        // Lines that not every plan has: those of plans without them are what they always were.
-        match &self.requester {
-            Requester::Unverified => {}
-            Requester::Guard => field("requester", text("guard")),
-            Requester::Verified(identity) => field("requester", text(&identity.to_string())),
-        }
-        if self.four_eyes {
-            field("four_eyes", "true".to_owned());
-        }
-        field("reason", text(&self.reason));
-        for warning in &self.warnings {
-            field("warning", text(&warning.to_string()));
-        }
-        csv.push_str(
-            "topic,partition,topic_id,current_offset,current_epoch,current_metadata_hex,\
-             target_offset,target_epoch,target_metadata_hex,log_start,last_stable,high,lost\n",
-        );
-        for m in &self.moves {
-            let id = m.topic_id.map_or(String::new(), |id| id.to_string());
-            let (from, to) = (triple(m.from.as_ref()), triple(m.to.as_ref()));
-            csv.push_str(&format!(
-                "{},{},{id},{from},{to},{},{},{},{}\n",
-                text(&m.partition.topic),
-                m.partition.partition,
-                m.log.log_start,
-                m.log.last_stable,
-                m.log.high,
-                m.lost
-            ));
-        }
-        for skipped in &self.skips {
-            csv.push_str(&skipped_line(skipped));
-        }
-        for (partition, why) in &self.left_alone {
-            csv.push_str(&format!(
-                "{},{},{}\n",
-                text(&partition.topic),
-                partition.partition,
-                text(&format!("left alone: {why}"))
-            ));
-        }
-        csv
-    }
-
-    /// The digest that an approval is bound to.
-    #[must_use]
-    pub fn digest(&self) -> PlanDigest {
-        PlanDigest(HEXLOWER.encode(&Sha256::digest(self.to_csv())))
     }
 }
 
@@ -608,50 +658,6 @@ impl PlanRecord {
 /// A sum of counts that a broken reading cannot make overflow.
 pub(super) fn total(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
-}
-
-/// One record that is passed over: where, when, how big, its hash, what is wrong with it, where it is kept.
-fn skipped_line(skipped: &SkippedRecord) -> String {
-    let text = |text: &str| serde_json::Value::from(text).to_string();
-    let number = |n: Option<String>| n.unwrap_or_default();
-    let record = &skipped.record;
-    let failure = skipped.failure.as_ref().map_or_else(
-        || "no validator fails".to_owned(),
-        |failure| format!("fails {}: {}", failure.validator, failure.problem),
-    );
-    let kept = match &skipped.kept {
-        Kept::In(copy) => format!("kept at {copy}"),
-        Kept::No => "NOT KEPT".to_owned(),
-        Kept::NotYet => "not kept yet".to_owned(),
-    };
-    format!(
-        "passed over,{},{},{},{},{},{},{},{},{},{},{},{}\n",
-        text(&skipped.partition.topic),
-        skipped.partition.partition,
-        record.offset,
-        number(record.leader_epoch.map(|epoch| epoch.to_string())),
-        record.timestamp_type,
-        record.timestamp_ms,
-        number(record.key_bytes.map(|bytes| bytes.to_string())),
-        number(record.value_bytes.map(|bytes| bytes.to_string())),
-        record.fingerprint.0,
-        skipped.dedupe_id,
-        text(&failure),
-        text(&kept)
-    )
-}
-
-/// `offset,epoch,metadata` with empty fields for what is absent.
-fn triple(committed: Option<&CommittedOffset>) -> String {
-    committed.map_or_else(
-        || ",,".to_owned(),
-        |c| {
-            let epoch = c
-                .leader_epoch
-                .map_or(String::new(), |epoch| epoch.to_string());
-            format!("{},{epoch},{}", c.offset, HEXLOWER.encode(&c.metadata))
-        },
-    )
 }
 
 /// What is wrong with a plan, found without any of the code that made it.
@@ -772,6 +778,11 @@ fn check_move(plan: &Plan, m: &PartitionMove) -> Vec<String> {
         wrong.push(format!(
             "has its target {target} outside its log, {start} to {high}"
         ));
+    }
+    if let Some(highest) = m.may_rise_to
+        && (highest < to.offset || highest > m.log.high || plan.source == Source::Skip)
+    {
+        wrong.push(format!("may rise to {highest}, which is no end for it"));
     }
     if m.lost > 0 && to.offset != m.log.log_start {
         wrong.push("loses records although it does not begin at the log start".to_owned());

@@ -1,66 +1,26 @@
 //! From a request and a reading to a plan, or to every reason why there is none.
 
+mod targets;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::checkpoint::{Anomaly, Checkpoint, CheckpointHeader, truncations};
+use super::checkpoint::Anomaly;
 use super::group::{Activity, GroupDescription, GroupObservation, GroupState, Member};
 use super::guard::quarantine::{Kept, SkippedRecord};
-use super::offset::{
-    ClusterId, CommittedOffset, Fault, TopicId, TopicPartition, Watermarks, distance,
+use super::offset::{ClusterId, CommittedOffset, Fault, TopicId, TopicPartition, distance};
+use super::plan::{
+    CSV_VERSION, Disowns, LeftAlone, PartitionMove, Plan, PlanId, Source, Warning, total,
 };
-use super::plan::{Disowns, LeftAlone, PartitionMove, Plan, PlanId, Source, Warning, total};
 use super::policy::GroupPolicy;
-use super::refusal::{MemberSeen, Refusal, Stale};
+use super::refusal::{MemberSeen, Refusal};
 use super::request::{RewindRequest, Selection};
-
-/// What the target of a request resolved to, with the evidence that judges it.
-#[derive(Debug)]
-pub enum Targets<'a> {
-    /// A checkpoint.
-    Checkpoint {
-        /// The checkpoint.
-        checkpoint: &'a Checkpoint,
-        /// The newest checkpoint, if that is a later one: the log is compared with it too.
-        newest: Option<&'a Checkpoint>,
-        /// The headers of all checkpoints after the source.
-        later: &'a [CheckpointHeader],
-        /// Disowned checkpoints that were passed over to reach it, and by which plans.
-        passed_over: (usize, BTreeSet<PlanId>),
-    },
-    /// The first offset at or after a time, a partition; `None` is "no record that late".
-    Timestamp {
-        /// The time.
-        at: Timestamp,
-        /// What the brokers answered.
-        offsets: &'a BTreeMap<TopicPartition, Result<Option<i64>, Fault>>,
-    },
-    /// Offsets named in the request.
-    Offsets(&'a BTreeMap<TopicPartition, i64>),
-    /// A shift.
-    Shift(i64),
-    /// The log start.
-    Earliest,
-    /// Right after the records that are passed over, from exactly the commits that the guard saw.
-    Past {
-        /// The committed offset of each partition when its records were read.
-        committed: &'a BTreeMap<TopicPartition, i64>,
-        /// The records, sorted by partition and offset.
-        records: &'a [SkippedRecord],
-        /// Whether two samples are all that this rests on.
-        two_samples: bool,
-    },
-    /// There is none, for this reason; the rest is judged all the same, so that all reasons are told at once.
-    Missing(&'a Refusal),
-    /// The state before an earlier plan.
-    Undo {
-        /// That plan, which was verified.
-        plan: &'a Plan,
-        /// What was committed right before it was applied.
-        pre_image: &'a BTreeMap<TopicPartition, Option<CommittedOffset>>,
-    },
-}
+pub use targets::Targets;
+use targets::{
+    Together, Wanted, bounded, commit_at, log_truncations, may_rise, source_log, source_time,
+    source_topic_id, wanted,
+};
 
 /// Everything that a plan is made of.
 #[derive(Debug)]
@@ -93,24 +53,6 @@ pub enum Planned {
     NothingToDo(Vec<(TopicPartition, LeftAlone)>),
     /// All reasons at once, in a stable order: the request, the group, its topics, its partitions.
     Refused(Vec<Refusal>),
-}
-
-/// What one partition's target is.
-enum Wanted {
-    /// This commit. The flag says that offset, epoch and metadata were committed together once.
-    Commit(CommittedOffset, Together),
-    /// No commit at all.
-    Nothing,
-    /// It is left alone.
-    Leave(LeftAlone),
-    /// It cannot be said.
-    Refuse(Refusal),
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Together {
-    Yes,
-    No,
 }
 
 /// What becomes of one partition.
@@ -200,7 +142,7 @@ fn known<'a>(planning: &'a Planning<'_>) -> BTreeSet<&'a TopicPartition> {
     let mut known: BTreeSet<_> = planning.seen.partitions.keys().collect();
     match &planning.targets {
         Targets::Checkpoint { checkpoint, .. } => known.extend(checkpoint.partitions.keys()),
-        Targets::Undo { pre_image, .. } => known.extend(pre_image.keys()),
+        Targets::Undo { pre_image, .. } => known.extend(pre_image.before.keys()),
         Targets::Past { committed, .. } => known.extend(committed.keys()),
         Targets::Timestamp { .. }
         | Targets::Offsets(_)
@@ -231,7 +173,7 @@ fn not_asked(planning: &Planning<'_>, partition: &TopicPartition) -> Option<Left
             (!committed.contains_key(partition)).then_some(LeftAlone::NotSelected)
         }
         Targets::Undo { pre_image, .. } => {
-            (!pre_image.contains_key(partition)).then_some(LeftAlone::NotMovedThen)
+            (!pre_image.before.contains_key(partition)).then_some(LeftAlone::NotMovedThen)
         }
         Targets::Timestamp { .. } | Targets::Shift(_) | Targets::Earliest => {
             let committed = &planning.seen.partitions.get(partition)?.committed;
@@ -256,10 +198,11 @@ fn judge(planning: &Planning<'_>, partition: &TopicPartition) -> Becomes {
         }
         (Err(fault), _) | (_, Err(fault)) => return Becomes::Refused(evidence(partition, fault)),
     };
-    let move_to = |to, lost| PartitionMove {
+    let move_to = |to: Option<CommittedOffset>, lost| PartitionMove {
         partition: partition.clone(),
         topic_id: id_of(planning, &partition.topic),
         from: from.cloned(),
+        may_rise_to: (may_rise(planning) && to.is_some()).then_some(log.high),
         to,
         log: *log,
         lost,
@@ -469,37 +412,6 @@ fn topic_fault(planning: &Planning<'_>, asked: &[&TopicPartition], topic: &str) 
     })
 }
 
-/// The id that a topic had when the source was read.
-fn source_topic_id(planning: &Planning<'_>, topic: &str) -> Option<TopicId> {
-    match &planning.targets {
-        Targets::Checkpoint { checkpoint, .. } => checkpoint.topic_id(topic),
-        Targets::Undo { plan, .. } => plan
-            .moves
-            .iter()
-            .find(|m| m.partition.topic == topic)
-            .and_then(|m| m.topic_id),
-        _ => None,
-    }
-}
-
-/// The log of a partition when the source was read.
-fn source_log<'a>(
-    planning: &'a Planning<'_>,
-    partition: &TopicPartition,
-) -> Option<&'a Watermarks> {
-    match &planning.targets {
-        Targets::Checkpoint { checkpoint, .. } => Some(&checkpoint.partitions.get(partition)?.log),
-        Targets::Undo { plan, .. } => Some(&move_of(plan, partition)?.log),
-        _ => None,
-    }
-}
-
-/// The move of one partition in a plan, whose moves are sorted.
-fn move_of<'a>(plan: &'a Plan, partition: &TopicPartition) -> Option<&'a PartitionMove> {
-    let found = plan.moves.binary_search_by(|m| m.partition.cmp(partition));
-    plan.moves.get(found.ok()?)
-}
-
 /// What the request names and the group does not have.
 fn named_but_unknown(planning: &Planning<'_>) -> Vec<Refusal> {
     let known = known(planning);
@@ -533,232 +445,6 @@ fn named_but_unknown(planning: &Planning<'_>) -> Vec<Refusal> {
     refusals
 }
 
-/// What one partition should become.
-fn wanted(
-    planning: &Planning<'_>,
-    partition: &TopicPartition,
-    from: Option<&CommittedOffset>,
-    log: &Watermarks,
-) -> Wanted {
-    let bare = |offset| Wanted::Commit(CommittedOffset::bare(offset), Together::No);
-    // Where the group has no commits at all, that is refused or allowed for the group as a whole.
-    let expired = from.is_none() && !planning.seen.has_no_commits();
-    let no_commit = || {
-        Wanted::Refuse(Refusal::PartitionUnknown {
-            partition: partition.clone(),
-        })
-    };
-    match &planning.targets {
-        Targets::Checkpoint { checkpoint, .. } => {
-            let then = checkpoint.partitions.get(partition);
-            match then.and_then(|then| then.committed.as_ref()) {
-                None => Wanted::Leave(LeftAlone::NoCommitInSource),
-                Some(_) if expired && !planning.request.allow.restore_missing => no_commit(),
-                Some(committed) => Wanted::Commit(committed.clone(), Together::Yes),
-            }
-        }
-        Targets::Timestamp { offsets, .. } => match offsets.get(partition) {
-            // As Kafka's own tool does: no record that late means the end of the log. One that was written after the
-            // log's end was read is beyond it too.
-            Some(Ok(offset)) => bare(offset.map_or(log.high, |offset| offset.min(log.high))),
-            Some(Err(fault)) => Wanted::Refuse(evidence(partition, fault)),
-            None => Wanted::Refuse(evidence(partition, &Fault::missing())),
-        },
-        Targets::Offsets(offsets) => match offsets.get(partition) {
-            None => Wanted::Leave(LeftAlone::NotSelected),
-            Some(_) if expired => no_commit(),
-            Some(offset) => bare(*offset),
-        },
-        Targets::Shift(by) => match from {
-            None => Wanted::Leave(LeftAlone::NoCommit),
-            Some(from) => bare(from.offset.saturating_add(*by)),
-        },
-        Targets::Earliest => bare(log.log_start),
-        Targets::Past {
-            committed, records, ..
-        } => past(partition, from, committed.get(partition), records),
-        Targets::Missing(refusal) => Wanted::Refuse((*refusal).clone()),
-        Targets::Undo { plan, pre_image } => {
-            let Some(before) = pre_image.get(partition) else {
-                return Wanted::Leave(LeftAlone::NotMovedThen);
-            };
-            let wrote = move_of(plan, partition).and_then(|m| m.to.as_ref());
-            if from != wrote {
-                return Wanted::Refuse(Refusal::NothingToUndo {
-                    plan: plan.id.clone(),
-                    why: moved_since(partition, wrote, from),
-                });
-            }
-            match before {
-                None => Wanted::Nothing,
-                Some(committed) => Wanted::Commit(committed.clone(), Together::Yes),
-            }
-        }
-    }
-}
-
-/// Right after the last record that is passed over: only from where the records were read, or others would be passed
-/// over with them.
-fn past(
-    partition: &TopicPartition,
-    from: Option<&CommittedOffset>,
-    committed: Option<&i64>,
-    records: &[SkippedRecord],
-) -> Wanted {
-    if from.map(|from| &from.offset) != committed {
-        return Wanted::Refuse(Refusal::PlanStale {
-            changed: Stale::CommittedOffset {
-                partition: partition.clone(),
-                planned: committed.copied(),
-                seen: from.map(|from| from.offset),
-                limit: 0,
-            },
-        });
-    }
-    let last = records.iter().rfind(|r| r.partition == *partition);
-    match last.and_then(|last| last.record.offset.checked_add(1)) {
-        Some(target) => Wanted::Commit(CommittedOffset::bare(target), Together::No),
-        None => Wanted::Leave(LeftAlone::NotSelected),
-    }
-}
-
-/// Why a partition is not where an earlier plan left it.
-fn moved_since(
-    partition: &TopicPartition,
-    wrote: Option<&CommittedOffset>,
-    from: Option<&CommittedOffset>,
-) -> String {
-    let at =
-        |c: Option<&CommittedOffset>| c.map_or("no commit".to_owned(), |c| c.offset.to_string());
-    if wrote.map(|c| c.offset) == from.map(|c| c.offset) {
-        return format!(
-            "it left {partition} at {}, which was committed again since with another epoch or metadata",
-            at(wrote)
-        );
-    }
-    format!(
-        "it left {partition} at {}, which is at {} now",
-        at(wrote),
-        at(from)
-    )
-}
-
-/// The target within the log, clamped only where that is allowed.
-fn bounded(
-    planning: &Planning<'_>,
-    partition: &TopicPartition,
-    from: Option<&CommittedOffset>,
-    log: &Watermarks,
-    requested: i64,
-) -> Result<i64, Refusal> {
-    let allow = planning.request.allow;
-    if requested > log.high {
-        return Err(Refusal::OffsetAboveHighWatermark {
-            partition: partition.clone(),
-            requested,
-            high: log.high,
-        });
-    }
-    if requested < log.log_start && !allow.clamp {
-        return Err(Refusal::OffsetBelowLogStart {
-            partition: partition.clone(),
-            requested,
-            log_start: log.log_start,
-        });
-    }
-    let target = requested.max(log.log_start);
-    let forward = allow.forward
-        || matches!(
-            planning.targets,
-            Targets::Undo { .. } | Targets::Past { .. }
-        );
-    // From a position that retention has passed, the log start is no step forward: nothing there is left to skip.
-    if let Some(from) = from
-        && target > from.offset.max(log.log_start)
-        && !forward
-    {
-        return Err(Refusal::ForwardMove {
-            partition: partition.clone(),
-            current: from.offset,
-            target,
-        });
-    }
-    Ok(target)
-}
-
-/// The commit to write where a commit is restored as it was. An epoch that the log has not reached (an unclean election,
-/// another cluster) or whose log's epoch is unknown is left out: consumers would see a truncation.
-fn commit_at(wanted: &CommittedOffset, log: &Watermarks) -> CommittedOffset {
-    CommittedOffset {
-        offset: wanted.offset,
-        leader_epoch: wanted
-            .leader_epoch
-            .filter(|epoch| log.leader_epoch.is_some_and(|current| *epoch <= current)),
-        metadata: wanted.metadata.clone(),
-    }
-}
-
-/// Logs among the moved ones that lost records since the source was read: compared with now, and as every later
-/// checkpoint noted it. Sorted by partition, the earliest note of each.
-fn log_truncations(planning: &Planning<'_>, moves: &[PartitionMove]) -> Vec<Refusal> {
-    let moved: BTreeMap<_, _> = moves.iter().map(|m| (&m.partition, m)).collect();
-    let mut found: Vec<Anomaly> = Vec::new();
-    match &planning.targets {
-        Targets::Checkpoint {
-            checkpoint,
-            newest,
-            later,
-            ..
-        } => {
-            let id_now = |topic: &str| id_of(planning, topic);
-            let high_now = |partition: &TopicPartition| Some(moved.get(partition)?.log.high);
-            found.extend(truncations(checkpoint, id_now, high_now));
-            if let Some(newest) = newest {
-                found.extend(truncations(newest, id_now, high_now));
-            }
-            found.extend(later.iter().flat_map(|header| header.anomalies.clone()));
-        }
-        Targets::Undo { plan, .. } => found.extend(plan.moves.iter().filter_map(|then| {
-            let high_after = moved.get(&then.partition)?.log.high;
-            (high_after < then.log.high).then(|| Anomaly::LogTruncated {
-                partition: then.partition.clone(),
-                high_before: then.log.high,
-                high_after,
-            })
-        })),
-        Targets::Timestamp { .. }
-        | Targets::Offsets(_)
-        | Targets::Past { .. }
-        | Targets::Shift(_)
-        | Targets::Earliest
-        | Targets::Missing(_) => {}
-    }
-    let mut truncated = BTreeMap::new();
-    for anomaly in found {
-        if let Anomaly::LogTruncated {
-            partition,
-            high_before,
-            high_after,
-        } = anomaly
-            && moved.contains_key(&partition)
-        {
-            truncated
-                .entry(partition)
-                .or_insert((high_before, high_after));
-        }
-    }
-    truncated
-        .into_iter()
-        .map(
-            |(partition, (high_before, high_after))| Refusal::LogTruncated {
-                partition,
-                high_before,
-                high_after,
-            },
-        )
-        .collect()
-}
-
 fn warnings(
     planning: &Planning<'_>,
     moves: &[PartitionMove],
@@ -775,6 +461,14 @@ fn warnings(
     let lost = total(moves.iter().map(|m| m.lost));
     if lost > 0 {
         warnings.push(Warning::Lost { offsets: lost });
+    }
+    let rising = moves.iter().filter(|m| m.may_rise_to.is_some());
+    let partitions = rising.clone().count();
+    if partitions > 0 {
+        warnings.push(Warning::MayRise {
+            partitions,
+            offsets: total(rising.map(PartitionMove::may_still_lose)),
+        });
     }
     let skips = total(moves.iter().map(PartitionMove::skipped));
     if skips > 0 {
@@ -794,31 +488,7 @@ fn warnings(
     {
         warnings.extend(of_skip(records, two_samples));
     }
-    if let Targets::Checkpoint {
-        later, passed_over, ..
-    } = &planning.targets
-    {
-        let (count, by) = passed_over.clone();
-        if count > 0 {
-            warnings.push(Warning::DisownedPassedOver { count, by });
-        }
-        let moved: BTreeSet<_> = moves.iter().map(|m| &m.partition).collect();
-        let back: BTreeSet<_> = later
-            .iter()
-            .flat_map(|header| &header.anomalies)
-            .filter_map(|anomaly| match anomaly {
-                Anomaly::OffsetWentBackwards { partition, .. } => Some(partition),
-                Anomaly::LogTruncated { .. } => None,
-            })
-            .filter(|partition| moved.contains(partition))
-            .collect();
-        warnings.extend(
-            back.into_iter()
-                .map(|partition| Warning::WentBackwardsSince {
-                    partition: partition.clone(),
-                }),
-        );
-    }
+    warnings.extend(of_source(planning, moves));
     if dropped_metadata > 0 {
         warnings.push(Warning::MetadataDropped {
             partitions: dropped_metadata,
@@ -853,6 +523,72 @@ fn warnings(
     if description.may_alter.is_none() {
         warnings.push(Warning::MayAlterUnknown);
     }
+    warnings
+}
+
+/// What there is to know of where the targets come from.
+fn of_source(planning: &Planning<'_>, moves: &[PartitionMove]) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let moved: BTreeMap<_, _> = moves.iter().map(|m| (&m.partition, m)).collect();
+    if let Targets::Timestamp { offsets, .. } = planning.targets {
+        warnings.extend(offsets.iter().filter_map(|(partition, found)| {
+            let found = found.as_ref().ok()?.as_ref()?;
+            let dated = found.is_out_of_order(moved.get(partition)?.log.high)?;
+            Some(Warning::TimesOutOfOrder {
+                partition: partition.clone(),
+                offset: found.offset,
+                dated,
+            })
+        }));
+    }
+    let Targets::Checkpoint {
+        checkpoint,
+        later,
+        older,
+        passed_over,
+        ..
+    } = planning.targets
+    else {
+        return warnings;
+    };
+    if passed_over.count > 0 {
+        warnings.push(Warning::DisownedPassedOver {
+            count: passed_over.count,
+            by: passed_over.by.clone(),
+        });
+    }
+    warnings.extend(older.iter().filter_map(|older| {
+        let of_it = older.partitions.iter().filter(|at| moved.contains_key(at));
+        let partitions = of_it.count();
+        (partitions > 0).then(|| Warning::OlderCheckpoint {
+            partitions,
+            id: older.id.clone(),
+            ended_at: older.ended_at,
+            by: older.by.clone(),
+        })
+    }));
+    let back: BTreeSet<_> = later
+        .iter()
+        .flat_map(|header| {
+            header
+                .anomalies
+                .iter()
+                .map(move |anomaly| (header, anomaly))
+        })
+        .filter_map(|(header, anomaly)| match anomaly {
+            Anomaly::OffsetWentBackwards { partition, .. } => Some((header, partition)),
+            Anomaly::LogTruncated { .. } => None,
+        })
+        .filter(|(header, at)| header.ended_at > source_time(checkpoint, older, at))
+        .map(|(_, partition)| partition)
+        .filter(|partition| moved.contains_key(partition))
+        .collect();
+    warnings.extend(
+        back.into_iter()
+            .map(|partition| Warning::WentBackwardsSince {
+                partition: partition.clone(),
+            }),
+    );
     warnings
 }
 
@@ -923,6 +659,7 @@ fn assemble(
         group_type,
         state,
         config_hash: planning.config_hash.to_owned(),
+        csv_version: CSV_VERSION,
         created_at: planning.now,
         approve_by: planning.now + seconds(policy.approve_within_seconds),
         apply_within_seconds: policy.apply_within_seconds,
@@ -1008,7 +745,7 @@ fn stateful(planning: &Planning<'_>, description: &GroupDescription) -> Option<&
                 .values()
                 .filter_map(|then| then.committed.as_ref())
                 .any(is_streams),
-            Targets::Undo { pre_image, .. } => pre_image.values().flatten().any(is_streams),
+            Targets::Undo { pre_image, .. } => pre_image.before.values().flatten().any(is_streams),
             _ => false,
         };
     streams.then_some("Kafka Streams")

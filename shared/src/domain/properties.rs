@@ -10,9 +10,9 @@ use proptest::sample::{Index, select};
 use super::approval::Change;
 use super::checkpoint::{Anomaly, CheckpointHeader, CheckpointId};
 use super::group::{GroupState, GroupType};
-use super::identity::Requester;
+use super::identity::{Identity, Requester};
 use super::offset::{ClusterId, CommittedOffset, Fault, GroupId, TopicPartition, Watermarks};
-use super::plan::{Disowns, LeftAlone, Plan, PlanId, Source, Warning, check_plan};
+use super::plan::{Disowns, LeftAlone, PartitionMove, Plan, PlanId, Source, Warning, check_plan};
 use super::planner::Planned;
 use super::recovery::{AlterAnswer, Outcome, PartitionOutcome, PreImage, judge};
 use super::request::{Allowances, Selection};
@@ -139,7 +139,7 @@ fn scene(spots: &[Spot], kind: Kind, allow: Allowances) -> Scene {
         Kind::Time => Target::Timestamp(
             at("08:00:00"),
             numbered()
-                .map(|(partition, spot)| (partition, Ok(spot.by_time)))
+                .map(|(partition, spot)| (partition, Ok(spot.by_time.map(found_at))))
                 .collect(),
         ),
         Kind::Offsets => Target::Offsets(
@@ -215,6 +215,15 @@ fn breakages() -> Vec<Mutation> {
             m.log.high = m.log.high.max(m.log.log_start + 1);
             m.lost = 1;
         }),
+        ("a target that may rise beyond what was there", |plan| {
+            let m = &mut plan.moves[0];
+            m.may_rise_to = Some(m.log.high + 1);
+        }),
+        ("a target that may rise to below itself", |plan| {
+            let m = &mut plan.moves[0];
+            let to = m.to.as_ref().unwrap().offset;
+            m.may_rise_to = Some(to - 1);
+        }),
         ("moved and left alone", |plan| {
             let partition = plan.moves[0].partition.clone();
             plan.left_alone = vec![(partition, LeftAlone::AlreadyThere)];
@@ -277,6 +286,10 @@ fn changes() -> Vec<Mutation> {
         }),
         ("disowned time", |plan| plan.disowns = None),
         ("requester", |plan| plan.requested_by.push('2')),
+        ("requester's further names", |plan| {
+            let mara = Identity::new("https://id.example", "1", "Mara");
+            plan.requester = Requester::Verified(mara.with_aliases(["mara@example.com"]));
+        }),
         ("requester's proof", |plan| {
             plan.requester = Requester::Guard
         }),
@@ -319,6 +332,12 @@ fn changes() -> Vec<Mutation> {
         }),
         ("high watermark", |plan| plan.moves[0].log.high += 1),
         ("loss", |plan| plan.moves[0].lost += 1),
+        ("rise", |plan| plan.moves[0].may_rise_to = Some(43)),
+        ("another rise", |plan| plan.moves[0].may_rise_to = Some(42)),
+        ("the log's epoch", |plan| {
+            plan.moves[0].log.leader_epoch = None
+        }),
+        ("the form's version", |plan| plan.csv_version += 1),
         ("what is left alone", |plan| {
             plan.left_alone.pop();
         }),
@@ -486,6 +505,8 @@ proptest! {
         since in vec((0..4_u8, 0..60_i64), 6),
         has_pre_image: bool,
         before in vec((0..3_u8, 0..60_i64), 6),
+        deleted in vec(prop_oneof![2 => Just(0), 1 => 0..60_i64], 6),
+        grown in 0..20_i64,
     ) {
         let mut scene = scene(&spots, kind, allow);
         if waits {
@@ -498,7 +519,7 @@ proptest! {
         describe(&mut applying.seen).members.clear();
         let moves = applying.plan.moves.clone();
         if has_pre_image {
-            applying.pre_image = Some(PreImage(
+            applying.pre_image = Some(PreImage::of(
                 moves.iter().zip(&before).map(|(m, (kind, offset))| {
                     let then = match kind {
                         0 => Some(CommittedOffset::bare(*offset)),
@@ -509,7 +530,7 @@ proptest! {
             ));
         }
         for (m, (kind, offset)) in moves.iter().zip(&since) {
-            let remembered = applying.pre_image.as_ref().and_then(|image| image.0.get(&m.partition));
+            let remembered = applying.pre_image.as_ref().and_then(|image| image.before.get(&m.partition));
             let now = match (kind, remembered) {
                 (0, _) => m.to.clone(),
                 (1, _) => Some(CommittedOffset::bare(*offset)),
@@ -521,7 +542,31 @@ proptest! {
         if !applying.seen.has_no_commits() {
             describe(&mut applying.seen).state = GroupState::Empty;
         }
-        let Ok(approved) = applying.authorize() else { return Ok(()) };
+        // Retention goes on, and so do the producers.
+        for (m, deleted) in moves.iter().zip(&deleted) {
+            let reading = applying.seen.partitions.get_mut(&m.partition).unwrap();
+            let high = m.log.high + grown;
+            reading.log = Ok(Watermarks {
+                log_start: (m.log.log_start + deleted).min(high),
+                last_stable: high,
+                high,
+                ..m.log
+            });
+        }
+        let log_of = |m: &PartitionMove| *applying.seen.partitions[&m.partition].log.as_ref().unwrap();
+        let authorized = applying.authorize();
+        // Nothing but the log start moved, and nowhere beyond the plan's bound: that alone refuses nothing.
+        let within = |m: &PartitionMove| {
+            let (start, to) = (log_of(m).log_start, m.to.as_ref().unwrap().offset);
+            start <= to || m.may_rise_to.is_some_and(|highest| start <= highest)
+        };
+        let untouched = moves.iter().all(|m| {
+            applying.seen.partitions[&m.partition].committed == Ok(m.from.clone())
+        });
+        if !has_pre_image && untouched {
+            prop_assert_eq!(authorized.is_ok(), moves.iter().all(within));
+        }
+        let Ok(approved) = authorized else { return Ok(()) };
         for request in approved.requests(25, |_, _, _| 10) {
             let sent: Vec<(TopicPartition, Option<CommittedOffset>)> = match request.change() {
                 Change::Commit(commits) => commits.iter().map(|(p, c)| (p.clone(), Some(c.clone()))).collect(),
@@ -530,10 +575,21 @@ proptest! {
             for (partition, to) in sent {
                 let m = moves.iter().find(|m| m.partition == partition);
                 let m = m.ok_or_else(|| TestCaseError::fail(format!("{partition} is not in the plan")))?;
-                prop_assert_eq!(&to, &m.to);
+                // The plan's target, or where retention has passed it the log start, bare and within the bound.
+                let (log, planned) = (log_of(m), m.to.as_ref().unwrap().offset);
+                let sent = to.as_ref().unwrap().offset;
+                prop_assert!(log.log_start <= sent && sent <= log.high);
+                if has_pre_image || log.log_start <= planned {
+                    prop_assert_eq!(&to, &m.to);
+                } else {
+                    prop_assert_eq!(&to, &Some(CommittedOffset::bare(log.log_start)));
+                    prop_assert!(m.may_rise_to.is_some_and(|highest| sent <= highest));
+                }
+                let remembered = approved.pre_image().sent(m).into_owned();
+                prop_assert_eq!(&remembered, &to);
                 let now = applying.seen.partitions[&partition].committed.as_ref().unwrap();
                 match &applying.pre_image {
-                    Some(image) => prop_assert_eq!(&image.0[&partition], now),
+                    Some(image) => prop_assert_eq!(&image.before[&partition], now),
                     None if !waits => prop_assert_eq!(&m.from, now),
                     None => {
                         let drift = match (&m.from, now) {
@@ -549,8 +605,9 @@ proptest! {
         // All or nothing: what is not sent is done already.
         for m in &moves {
             let now = applying.seen.partitions[&m.partition].committed.as_ref().unwrap();
-            let remembered = &approved.pre_image().0[&m.partition];
-            prop_assert!(*now == m.to || now == remembered, "{m:?} is at {now:?}");
+            let remembered = &approved.pre_image().before[&m.partition];
+            let sent = approved.pre_image().sent(m);
+            prop_assert!(now == sent.as_ref() || now == remembered, "{m:?} is at {now:?}");
         }
     }
 
@@ -559,8 +616,17 @@ proptest! {
         (spots, kind, allow) in arb_scene(),
         has_pre_image: bool,
         each in vec((0..6_u8, 0..60_i64, 0..5_u8), 6),
+        risen in vec(option::of(0..60_i64), 6),
     ) {
         let plan = planned(&scene(&spots, kind, allow))?;
+        let mut image = pre_image(&plan);
+        image.raised = plan.moves.iter().zip(&risen)
+            .filter_map(|(m, risen)| Some((m.partition.clone(), (*risen)?)))
+            .collect();
+        // What is judged by is what was sent.
+        let sent = |m: &PartitionMove| {
+            if has_pre_image { image.sent(m).into_owned() } else { m.to.clone() }
+        };
         let mut answers = BTreeMap::new();
         let mut now = BTreeMap::new();
         for (m, (kind, offset, answer)) in plan.moves.iter().zip(&each) {
@@ -574,7 +640,7 @@ proptest! {
             };
             answers.extend(answer.map(|answer| (m.partition.clone(), answer)));
             let seen = match kind {
-                0 | 1 => Ok(m.to.clone()),
+                0 | 1 => Ok(sent(m)),
                 2 => Ok(m.from.clone()),
                 3 => Ok(Some(CommittedOffset::bare(*offset))),
                 4 => Err(Fault::NoLeader),
@@ -582,10 +648,9 @@ proptest! {
             };
             now.insert(m.partition.clone(), seen);
         }
-        let image = pre_image(&plan);
         let (outcome, each) = judge(&plan, has_pre_image.then_some(&image), &answers, &now);
         prop_assert_eq!(each.len(), plan.moves.len());
-        let at_target = |m: &super::plan::PartitionMove| now.get(&m.partition) == Some(&Ok(m.to.clone()));
+        let at_target = |m: &PartitionMove| now.get(&m.partition) == Some(&Ok(sent(m)));
         let all_there = plan.moves.iter().all(at_target);
         prop_assert!(outcome != Outcome::Verified || all_there);
         if has_pre_image {

@@ -1,5 +1,6 @@
 //! One recovery from its claim to its end: what was done, what was seen afterwards, what may be said of it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -24,11 +25,71 @@ pub struct Claim {
     pub expires_at: Timestamp,
 }
 
-/// What was committed for every moved partition right before the first request was sent. Written once.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PreImage(
-    #[serde(with = "as_pairs")] pub BTreeMap<TopicPartition, Option<CommittedOffset>>,
-);
+/// What was committed for every moved partition right before the first request was sent, and what was sent where that
+/// is not the plan's own target. Written once.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(from = "StoredPreImage", into = "StoredPreImage")]
+pub struct PreImage {
+    /// What was committed, for each partition that the plan moves.
+    pub before: BTreeMap<TopicPartition, Option<CommittedOffset>>,
+    /// The log start that was sent, for each partition whose log start had passed the plan's target by then.
+    pub raised: BTreeMap<TopicPartition, i64>,
+}
+
+impl PreImage {
+    /// Of these commits, with no target raised.
+    #[must_use]
+    pub fn of(before: BTreeMap<TopicPartition, Option<CommittedOffset>>) -> Self {
+        Self {
+            before,
+            raised: BTreeMap::new(),
+        }
+    }
+
+    /// What was sent for a move, or is still to be sent: its target, unless that was raised to the log start. `None`
+    /// removes the commit.
+    #[must_use]
+    pub fn sent<'a>(&self, m: &'a PartitionMove) -> Cow<'a, Option<CommittedOffset>> {
+        match self.raised.get(&m.partition) {
+            Some(offset) => Cow::Owned(Some(CommittedOffset::bare(*offset))),
+            None => Cow::Borrowed(&m.to),
+        }
+    }
+}
+
+/// A pre-image as it is stored. Without raised targets it is what it always was, so that a Verify of an earlier release
+/// can judge by it; one with them it cannot read, and so does not misjudge.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum StoredPreImage {
+    Before(#[serde(with = "as_pairs")] BTreeMap<TopicPartition, Option<CommittedOffset>>),
+    Raised {
+        #[serde(with = "as_pairs")]
+        before: BTreeMap<TopicPartition, Option<CommittedOffset>>,
+        #[serde(with = "as_pairs")]
+        raised: BTreeMap<TopicPartition, i64>,
+    },
+}
+
+impl From<StoredPreImage> for PreImage {
+    fn from(stored: StoredPreImage) -> Self {
+        match stored {
+            StoredPreImage::Before(before) => Self::of(before),
+            StoredPreImage::Raised { before, raised } => Self { before, raised },
+        }
+    }
+}
+
+impl From<PreImage> for StoredPreImage {
+    fn from(image: PreImage) -> Self {
+        let PreImage { before, raised } = image;
+        if raised.is_empty() {
+            Self::Before(before)
+        } else {
+            Self::Raised { before, raised }
+        }
+    }
+}
 
 /// What the broker said of one partition of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,6 +189,13 @@ impl Recovery {
             outcome: None,
             closed_at: None,
         }
+    }
+
+    /// Whether something of its Apply may still have been under way when a reading of the group began. Such a reading may
+    /// hold offsets of before the Apply although it ended after it.
+    #[must_use]
+    pub fn may_have_moved_since(&self, began_at: Timestamp) -> bool {
+        self.under_way_until().is_some_and(|over| began_at <= over)
     }
 
     /// Until when something of an Apply may be under way; `None` where none ever began. A function whose caller gave up
@@ -244,8 +312,15 @@ pub fn judge(
         .moves
         .iter()
         .map(|m| {
-            let before = pre_image.0.get(&m.partition);
-            let outcome = judge_one(m, before, answers.get(&m.partition), now.get(&m.partition));
+            let before = pre_image.before.get(&m.partition);
+            let sent = pre_image.sent(m);
+            let answer = answers.get(&m.partition);
+            let outcome = judge_one(
+                sent.as_ref().as_ref(),
+                before,
+                answer,
+                now.get(&m.partition),
+            );
             (m.partition.clone(), outcome)
         })
         .collect();
@@ -253,7 +328,7 @@ pub fn judge(
 }
 
 fn judge_one(
-    m: &PartitionMove,
+    sent: Option<&CommittedOffset>,
     before: Option<&Option<CommittedOffset>>,
     answer: Option<&AlterAnswer>,
     now: Option<&Result<Option<CommittedOffset>, Fault>>,
@@ -267,7 +342,7 @@ fn judge_one(
     let Some(before) = before else {
         return unknown("it is not in the pre-image".to_owned());
     };
-    if *now == m.to {
+    if now.as_ref() == sent {
         return PartitionOutcome::Applied;
     }
     let position = now.as_ref().map(|now| now.offset);
@@ -276,7 +351,7 @@ fn judge_one(
         Some(AlterAnswer::Accepted) if now == before => {
             unknown(format!("accepted by the broker, but still at {}", at()))
         }
-        Some(AlterAnswer::Accepted) if gone_on(m.to.as_ref(), now.as_ref()) => {
+        Some(AlterAnswer::Accepted) if gone_on(sent, now.as_ref()) => {
             PartitionOutcome::AppliedThenMoved { now: position }
         }
         Some(AlterAnswer::Accepted) => unknown(at()),
@@ -290,7 +365,7 @@ fn judge_one(
             }
         }
         Some(AlterAnswer::Unknown(_)) | None => {
-            if back_and_on(before.as_ref(), m.to.as_ref(), position) {
+            if back_and_on(before.as_ref(), sent, position) {
                 PartitionOutcome::AppliedThenMoved { now: position }
             } else {
                 unknown(at())

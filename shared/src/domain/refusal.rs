@@ -59,6 +59,17 @@ pub enum Stale {
         /// What was found.
         why: String,
     },
+    /// The plan was made by another release, whose digests this one cannot compare.
+    Release,
+    /// The log start has passed the offset up to which a target may rise with it.
+    LogStart {
+        /// Where.
+        partition: TopicPartition,
+        /// The log start seen.
+        log_start: i64,
+        /// How far the target may rise.
+        highest: i64,
+    },
     /// The target left `[log start, high watermark]`.
     Target {
         /// Where.
@@ -111,6 +122,18 @@ impl fmt::Display for Stale {
                     "the copy in quarantine at {copy} is not as it was: {why}"
                 )
             }
+            Self::Release => f.write_str(
+                "it was made by another release of Offset Guard, which made its digest in another way",
+            ),
+            Self::LogStart {
+                partition,
+                log_start,
+                highest,
+            } => write!(
+                f,
+                "the log of {partition} starts at {log_start} now, and its target may rise to {highest} at most: \
+                 all that was to be read again is deleted"
+            ),
             Self::Target {
                 partition,
                 target,
@@ -158,12 +181,22 @@ pub enum Refusal {
         /// The id asked for.
         id: CheckpointId,
     },
-    /// The checkpoint lies in a time that a verified rewind undid.
+    /// The checkpoint lies in a time that a verified rewind undid, at least for some of what was asked for.
     CheckpointDisowned {
         /// The checkpoint.
         id: CheckpointId,
-        /// The plan that undid it.
+        /// The plan that undid it; the first of them, where there are more.
         by: PlanId,
+        /// Which of the partitions asked for it undid; empty where those are all.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        partitions: Vec<TopicPartition>,
+    },
+    /// Of some partitions, every checkpoint of before the time asked for lies in a time that a verified rewind undid.
+    PartitionsDisowned {
+        /// The time asked for.
+        before: Timestamp,
+        /// Which.
+        partitions: Vec<TopicPartition>,
     },
     /// Nothing that can be undone under that id.
     NothingToUndo {
@@ -482,6 +515,20 @@ fn members(members: &[MemberSeen]) -> String {
     text
 }
 
+/// `shipments-0, shipments-3 and 12 more`.
+fn some_of(partitions: &[TopicPartition]) -> String {
+    const SHOWN: usize = 5;
+    let named: Vec<_> = partitions
+        .iter()
+        .take(SHOWN)
+        .map(TopicPartition::to_string)
+        .collect();
+    match partitions.len().saturating_sub(SHOWN) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
 impl fmt::Display for Refusal {
     #[expect(
         clippy::too_many_lines,
@@ -523,9 +570,21 @@ impl fmt::Display for Refusal {
                 f,
                 "this group has no checkpoint {id} on this cluster; list its checkpoints and name one of them"
             ),
-            Self::CheckpointDisowned { id, by } => write!(
+            Self::CheckpointDisowned { id, by, partitions } if partitions.is_empty() => write!(
                 f,
                 "checkpoint {id} lies in the time that plan {by} undid; name an earlier checkpoint"
+            ),
+            Self::CheckpointDisowned { id, by, partitions } => write!(
+                f,
+                "checkpoint {id} lies in the time that plan {by} undid for {}; leave these out by naming the topics and \
+                 partitions to move, name an earlier checkpoint, or use rewind_before, which takes an older one for these alone",
+                some_of(partitions)
+            ),
+            Self::PartitionsDisowned { before, partitions } => write!(
+                f,
+                "no usable checkpoint before {before} holds {}: a later rewind undid what there is; leave these out by \
+                 naming the topics and partitions to move, or use to_datetime or to_offsets for them",
+                some_of(partitions)
             ),
             Self::NothingToUndo { plan, why } => {
                 write!(

@@ -217,7 +217,7 @@ fn not_applied(on_record: OnRecord<'_>) -> Conclusion {
     let refusals = on_record.recovery.map_or(&[][..], |r| &r.refusals[..]);
     match on_record
         .approval
-        .map(|approval| (approval.status, approval))
+        .map(|approval| (approval.stands(), approval))
     {
         Some((ApprovalStatus::Rejected, approval)) => {
             let by = approval.decided_by.as_deref().unwrap_or("somebody");

@@ -3,21 +3,25 @@
 //! Topic `shipments`, three partitions, group `shipment-sync`. At 08:00 it had read to 31/31/31; a bad release read on
 //! to 43 in partition 1; it is 09:30 now and the consumers are stopped.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::approval::{Approval, ApprovalStatus, ApprovedPlan, Evidence, authorize};
+use super::approval::{
+    Approval, ApprovalStatus, ApprovedPlan, Decision, Evidence, People, authorize,
+};
 use super::checkpoint::{Checkpoint, CheckpointHeader, CheckpointId, checkpoint};
+use super::choice::{Older, PassedOver};
+use super::disowned::Disowned;
 use super::group::{
     GroupDescription, GroupObservation, GroupState, GroupType, Member, PartitionReading,
     TopicDescription,
 };
 use super::guard::quarantine::{Copy, CopySeen, DedupeId, Kept, Reread, SkippedRecord};
 use super::guard::testing::outline;
-use super::identity::Requester;
+use super::identity::{Identity, Requester};
 use super::offset::{
-    ClusterId, CommittedOffset, Fault, GroupId, TopicId, TopicPartition, Watermarks,
+    ClusterId, CommittedOffset, Fault, FoundByTime, GroupId, TopicId, TopicPartition, Watermarks,
 };
 use super::plan::{Plan, PlanId};
 use super::planner::{Planned, Planning, Targets, plan};
@@ -150,10 +154,19 @@ pub(super) fn header(of: &Checkpoint) -> CheckpointHeader {
     CheckpointHeader {
         id: of.id.clone(),
         ended_at: of.ended_at,
-        disowned_by: None,
+        disowned: Disowned::default(),
         anomalies: of.anomalies.clone(),
         pinned: false,
         expires_at: None,
+    }
+}
+
+/// A record that was found by its time, about which nothing is odd.
+pub(super) fn found_at(offset: i64) -> FoundByTime {
+    FoundByTime {
+        offset,
+        dated: None,
+        overtaken: None,
     }
 }
 
@@ -163,11 +176,12 @@ pub(super) enum Target {
         checkpoint: Checkpoint,
         newest: Option<Checkpoint>,
         later: Vec<CheckpointHeader>,
-        passed_over: (usize, BTreeSet<PlanId>),
+        older: Vec<Older>,
+        passed_over: PassedOver,
     },
     Timestamp(
         Timestamp,
-        BTreeMap<TopicPartition, Result<Option<i64>, Fault>>,
+        BTreeMap<TopicPartition, Result<Option<FoundByTime>, Fault>>,
     ),
     Offsets(BTreeMap<TopicPartition, i64>),
     Shift(i64),
@@ -214,7 +228,8 @@ impl Target {
             checkpoint,
             newest: None,
             later: Vec::new(),
-            passed_over: (0, BTreeSet::new()),
+            older: Vec::new(),
+            passed_over: PassedOver::default(),
         }
     }
 
@@ -301,21 +316,20 @@ impl Scene {
                     checkpoint,
                     newest,
                     later,
+                    older,
                     passed_over,
                 } => Targets::Checkpoint {
                     checkpoint,
                     newest: newest.as_ref(),
                     later,
-                    passed_over: passed_over.clone(),
+                    older,
+                    passed_over,
                 },
                 Target::Timestamp(at, offsets) => Targets::Timestamp { at: *at, offsets },
                 Target::Offsets(offsets) => Targets::Offsets(offsets),
                 Target::Shift(by) => Targets::Shift(*by),
                 Target::Earliest => Targets::Earliest,
-                Target::Undo(plan, pre_image) => Targets::Undo {
-                    plan,
-                    pre_image: &pre_image.0,
-                },
+                Target::Undo(plan, pre_image) => Targets::Undo { plan, pre_image },
                 Target::Past(committed, records, two_samples) => Targets::Past {
                     committed,
                     records,
@@ -344,7 +358,7 @@ impl Scene {
 /// What was committed for the moved partitions when a plan was made.
 pub(super) fn pre_image(plan: &Plan) -> PreImage {
     let each = plan.moves.iter();
-    PreImage(
+    PreImage::of(
         each.map(|m| (m.partition.clone(), m.from.clone()))
             .collect(),
     )
@@ -373,6 +387,8 @@ pub(super) fn approval(plan: &Plan) -> Approval {
         created_at: plan.created_at,
         approve_by: plan.approve_by,
         status: ApprovalStatus::Approved,
+        decision: Some(Decision::Approve),
+        from_dry_run: false,
         decided_by: Some("bo".to_owned()),
         decider: None,
         decided_at: Some(at("09:40:00")),
@@ -399,6 +415,8 @@ pub(super) struct Apply {
     pub(super) now: Timestamp,
     pub(super) execution: String,
     pub(super) approval: Option<Approval>,
+    pub(super) four_eyes: bool,
+    pub(super) noted: Option<Identity>,
     pub(super) recovery: Recovery,
     pub(super) claim: Option<Claim>,
     pub(super) enabled: bool,
@@ -416,6 +434,11 @@ impl Apply {
             now: at("09:45:00"),
             execution: EXECUTION.to_owned(),
             approval: Some(approval(&plan)),
+            four_eyes: plan.four_eyes,
+            noted: match &plan.requester {
+                Requester::Verified(identity) => Some(identity.clone()),
+                Requester::Guard | Requester::Unverified => None,
+            },
             recovery: recovery(&plan),
             claim: Some(claim(&plan)),
             enabled: true,
@@ -443,6 +466,10 @@ impl Apply {
                 now: self.now,
                 execution: &self.execution,
                 approval: self.approval.as_ref(),
+                people: People {
+                    four_eyes: self.four_eyes,
+                    noted: self.noted.as_ref(),
+                },
                 recovery: &self.recovery,
                 claim: self.claim.as_ref(),
                 apply_enabled: self.enabled,

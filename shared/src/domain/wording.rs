@@ -89,6 +89,16 @@ fn of_the_request() -> Vec<Refusal> {
         Refusal::CheckpointDisowned {
             id: checkpoint_id(),
             by: plan_id(),
+            partitions: Vec::new(),
+        },
+        Refusal::CheckpointDisowned {
+            id: checkpoint_id(),
+            by: plan_id(),
+            partitions: (0..7).map(p).collect(),
+        },
+        Refusal::PartitionsDisowned {
+            before,
+            partitions: vec![p(0), p(2)],
         },
         Refusal::NothingToUndo {
             plan: plan_id(),
@@ -328,6 +338,12 @@ fn after_the_plan() -> Vec<Refusal> {
             copy: "shipments-quarantine-1@7".into(),
             why: "it is another record".into(),
         }),
+        stale(Stale::Release),
+        stale(Stale::LogStart {
+            partition: p(1),
+            log_start: 44,
+            highest: 43,
+        }),
         stale(Stale::Target {
             partition: partition(),
             target: 31,
@@ -409,6 +425,27 @@ fn every_warning_in_one_line() {
             count: 2,
             by: [plan_id(), PlanId("01JDZ1PLAN".into())].into(),
         },
+        Warning::OlderCheckpoint {
+            partitions: 1,
+            id: checkpoint_id(),
+            ended_at: at("07:00:00"),
+            by: [plan_id()].into(),
+        },
+        Warning::OlderCheckpoint {
+            partitions: 2,
+            id: checkpoint_id(),
+            ended_at: at("07:00:00"),
+            by: [plan_id(), PlanId("01JDZ1PLAN".into())].into(),
+        },
+        Warning::MayRise {
+            partitions: 2,
+            offsets: 40,
+        },
+        Warning::TimesOutOfOrder {
+            partition: p(1),
+            offset: 5,
+            dated: at("23:00:00"),
+        },
         Warning::WentBackwardsSince { partition: p(1) },
         Warning::CreatesGroup,
         Warning::Lost { offsets: 5 },
@@ -449,6 +486,7 @@ fn every_reason_to_leave_a_partition_alone() {
         LeftAlone::NoCommitInSource,
         LeftAlone::NoCommit,
         LeftAlone::NotMovedThen,
+        LeftAlone::NoRecordThatLate,
     ];
     let shown: BTreeSet<_> = reasons.iter().map(variant).collect();
     assert_eq!(shown, variants(include_str!("plan.rs"), "LeftAlone"));

@@ -145,6 +145,7 @@ mod tests {
         Ok(Found {
             offset,
             leader_epoch: Some(4),
+            timestamp: None,
         })
     }
 

@@ -9,7 +9,9 @@ use super::error::KafkaError;
 use super::{GroupReader, GroupWriter};
 use crate::domain::approval::{AlterRequest, Change};
 use crate::domain::group::{GroupDescription, GroupObservation};
-use crate::domain::offset::{ClusterId, CommittedOffset, Fault, GroupId, TopicPartition};
+use crate::domain::offset::{
+    ClusterId, CommittedOffset, Fault, FoundByTime, GroupId, TopicPartition,
+};
 use crate::domain::recovery::AlterAnswer;
 use crate::ports::{AlterGroups, ReadGroups};
 
@@ -43,14 +45,13 @@ impl ReadGroups for GroupReader {
         self.committed(group, partitions, true).await
     }
 
-    async fn offsets_for_time(
+    async fn offsets_for_times(
         &self,
-        partitions: &[TopicPartition],
-        at: Timestamp,
-    ) -> Result<BTreeMap<TopicPartition, Result<Option<i64>, Fault>>, KafkaError> {
-        let wanted: Vec<_> = partitions
+        wanted: &[(TopicPartition, Timestamp)],
+    ) -> Result<BTreeMap<TopicPartition, Result<Option<FoundByTime>, Fault>>, KafkaError> {
+        let wanted: Vec<_> = wanted
             .iter()
-            .map(|partition| (partition.clone(), at.as_millisecond()))
+            .map(|(partition, at)| (partition.clone(), at.as_millisecond()))
             .collect();
         self.offsets_for_times(&wanted).await
     }

@@ -3,13 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
+use jiff::Timestamp;
+
 use super::error::{ErrorCode, KafkaError, Operation};
 use super::ffi::{self, Found, Isolation, Spec, Topic};
 use super::observe::split;
 use super::session::Session;
 use super::settings::ConnectionSettings;
 use crate::domain::group::GroupDescription;
-use crate::domain::offset::{ClusterId, CommittedOffset, Fault, GroupId, TopicPartition};
+use crate::domain::offset::{
+    ClusterId, CommittedOffset, Fault, FoundByTime, GroupId, TopicPartition,
+};
 
 /// Reads groups, their committed offsets and the logs that these point into. It never writes.
 ///
@@ -107,15 +111,15 @@ impl GroupReader {
         Ok(by_partition(partitions.iter().cloned(), faults(answers)))
     }
 
-    /// The offset of the first record at or after a time in milliseconds since the epoch, for each of `wanted`;
-    /// `Ok(None)` where there is no such record.
+    /// The first record at or after a time in milliseconds since the epoch, for each of `wanted`; `Ok(None)` where there
+    /// is no such record.
     ///
     /// # Errors
     /// Nothing could be read: no broker.
     pub async fn offsets_for_times(
         &self,
         wanted: &[(TopicPartition, i64)],
-    ) -> Result<PerPartition<Option<i64>>, KafkaError> {
+    ) -> Result<PerPartition<Option<FoundByTime>>, KafkaError> {
         let partitions: Vec<_> = wanted
             .iter()
             .map(|(partition, _)| partition.clone())
@@ -133,7 +137,7 @@ impl GroupReader {
             .await?;
         let answers = answers
             .into_iter()
-            .map(|found| found.map(|found| (found.offset >= 0).then_some(found.offset)));
+            .map(|found| found.map(|found| found.known().map(Found::by_time)));
         offsets.extend(by_partition(
             asked.into_iter().map(|(partition, _)| partition),
             answers,
@@ -240,6 +244,16 @@ impl GroupReader {
 impl Found {
     fn known(self) -> Option<Self> {
         (self.offset >= 0).then_some(self)
+    }
+
+    fn by_time(self) -> FoundByTime {
+        FoundByTime {
+            offset: self.offset,
+            dated: self
+                .timestamp
+                .and_then(|milliseconds| Timestamp::from_millisecond(milliseconds).ok()),
+            overtaken: None,
+        }
     }
 }
 

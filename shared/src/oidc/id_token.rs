@@ -8,8 +8,7 @@ use jsonwebtoken::jwk::{Jwk, JwkSet, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde_json::{Map, Value};
 
-use super::{Client, Person};
-use crate::domain::identity::Identity;
+use super::{Client, Person, identity};
 
 /// Signatures by a key pair. A keyed hash is none: its key would have to be the client's secret, and a public key
 /// taken for one lets everybody sign.
@@ -83,12 +82,9 @@ pub(super) fn verify(
         return Err(BadIdToken::Nonce);
     }
     in_time(&claims, now.as_second())?;
-    let subject = text(&client.person_claim).filter(|subject| !subject.is_empty());
-    let subject = subject.ok_or(BadIdToken::Nobody)?;
-    let name = ["name", "preferred_username", "email"];
-    let name = name.iter().find_map(|claim| text(claim));
+    let identity = identity(issuer, &client.person_claim, text).ok_or(BadIdToken::Nobody)?;
     Ok(Person {
-        identity: Identity::new(issuer, subject, name.unwrap_or_default()),
+        identity,
         groups: groups(claims.get(&client.groups_claim)),
     })
 }
@@ -162,7 +158,11 @@ fn in_time(claims: &Map<String, Value>, now: i64) -> Result<(), BadIdToken> {
 
 /// The groups of a claim: a list of names, or one name.
 fn groups(claim: Option<&Value>) -> BTreeSet<String> {
-    let name = |value: &Value| value.as_str().map(str::to_owned);
+    // A name that is empty is no group's, whatever was written into the parameter.
+    let name = |value: &Value| {
+        let name = value.as_str().filter(|name| !name.trim().is_empty());
+        name.map(str::to_owned)
+    };
     match claim {
         Some(Value::Array(names)) => names.iter().filter_map(name).collect(),
         Some(one) => name(one).into_iter().collect(),

@@ -4,6 +4,7 @@
 //! along. The requests around it are few and plain; the crates that wrap them bring a second copy of most of
 //! what the workspace builds already.
 
+mod claims;
 mod id_token;
 mod provider;
 
@@ -17,6 +18,8 @@ use sha2::{Digest, Sha256};
 
 use crate::domain::identity::Identity;
 use crate::secrets::Secret;
+pub use claims::names;
+pub(crate) use claims::{identity, listed, machine};
 pub use id_token::BadIdToken;
 pub use provider::{OidcError, Provider};
 

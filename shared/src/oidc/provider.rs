@@ -74,6 +74,16 @@ struct Metadata {
     #[serde(deserialize_with = "address")]
     jwks_uri: Url,
     token_endpoint_auth_methods_supported: Option<Vec<String>>,
+    subject_types_supported: Option<Vec<String>>,
+}
+
+impl Metadata {
+    /// Whether a person has one subject for all clients. A provider has to say which it can (OpenID Connect Discovery
+    /// 1.0, section 3), and one that does not is not taken at a word that it did not give.
+    fn has_public_subjects(&self) -> bool {
+        let types = self.subject_types_supported.as_ref();
+        types.is_some_and(|types| types.iter().any(|kind| kind == "public"))
+    }
 }
 
 fn address<'de, D: Deserializer<'de>>(written: D) -> Result<Url, D::Error> {
@@ -181,13 +191,16 @@ impl Provider {
         let check = |keys: &JwkSet| {
             verify(&token, keys, &self.issuer, client, &challenge.nonce, now).map_err(Into::into)
         };
-        match check(&keys) {
+        let mut person: Person = match check(&keys) {
             Err(OidcError::Token(BadIdToken::UnknownKey)) => {
                 let (_, keys) = self.known(BETWEEN_LOOKS).await?;
                 check(&keys)
             }
             checked => checked,
-        }
+        }?;
+        let pairwise = client.person_claim == "sub" && !metadata.has_public_subjects();
+        person.identity = person.identity.with_pairwise_subject(pairwise);
+        Ok(person)
     }
 
     /// What the issuer says of itself and its keys, read at most so long ago.

@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 
 use super::id_token::verify;
 use super::*;
+use crate::domain::identity::Requester;
 
 const ISSUER: &str = "https://id.example/realms/ops";
 const NOW: i64 = 1_800_000_000;
@@ -413,6 +414,44 @@ async fn a_code_is_exchanged_with_the_secret_and_the_verifier() {
         body.contains("client_secret=a%2Fsecret%2Bwith%3Asigns"),
         "{body}"
     );
+}
+
+#[tokio::test]
+async fn a_subject_that_may_be_another_one_for_another_client_is_told_apart() {
+    let key = Key::new("one", Algorithm::ES256);
+    let challenge = Challenge::random().unwrap();
+    for (types, claim, comparable) in [
+        (json!(["public"]), "sub", true),
+        (json!(["pairwise", "public"]), "sub", true),
+        (json!(["pairwise"]), "sub", false),
+        (json!([]), "sub", false),
+        // Who says nothing is not taken at a word that was not given.
+        (Value::Null, "sub", false),
+        // Another claim is the deployer's own choice.
+        (json!(["pairwise"]), "oid", true),
+    ] {
+        let script = issuer(&key).await;
+        script.lock().unwrap().discovery["subject_types_supported"] = types.clone();
+        let issuer = script.lock().unwrap().issuer.clone();
+        let mut claims = with("iss", json!(issuer));
+        claims["nonce"] = json!(challenge.nonce);
+        claims["oid"] = json!("o-1");
+        script.lock().unwrap().token = (200, json!({ "id_token": key.sign(&claims) }));
+        let client = Client {
+            person_claim: claim.to_owned(),
+            ..client()
+        };
+        let provider = provider(&script);
+        let signed_in = provider.person(&client, BACK, "the code", &challenge, at(NOW));
+        let decider = signed_in.await.unwrap().identity;
+        let asked = Identity::new(&issuer, "of another client", "Mara");
+        let approved = Requester::Verified(asked).approved_by(Some(&decider));
+        assert_eq!(
+            approved.is_ok(),
+            comparable,
+            "{types} {claim}: {approved:?}"
+        );
+    }
 }
 
 #[tokio::test]

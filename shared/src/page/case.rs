@@ -18,6 +18,8 @@ pub(super) struct Case {
     pub(super) plan: Plan,
     pub(super) recovery: Option<Recovery>,
     pub(super) result: BTreeMap<TopicPartition, PartitionOutcome>,
+    /// The log start that was committed, where it had passed the plan's target.
+    pub(super) raised: BTreeMap<TopicPartition, i64>,
     pub(super) audit: Option<Audit>,
     /// What the checkpoints before the plan hold of the partition that is pictured, oldest first.
     pub(super) past: Vec<PastCommit>,
@@ -119,7 +121,7 @@ impl Case {
         if self.approval.delivered_at.is_some() {
             return None;
         }
-        match self.approval.status {
+        match self.approval.stands() {
             ApprovalStatus::Approved => Some(Decision::Approve),
             ApprovalStatus::Rejected => Some(Decision::Reject),
             ApprovalStatus::Pending | ApprovalStatus::Expired | ApprovalStatus::Superseded => None,

@@ -43,7 +43,7 @@ pub async fn deliver(
     approval: &Approval,
     now: Timestamp,
 ) -> Result<Delivery, DeliverError> {
-    let decision = match approval.status {
+    let decision = match approval.stands() {
         ApprovalStatus::Approved => Decision::Approve,
         ApprovalStatus::Rejected => Decision::Reject,
         ApprovalStatus::Pending | ApprovalStatus::Expired | ApprovalStatus::Superseded => {

@@ -11,7 +11,8 @@ use super::token::{BadToken, FormKey, Signed, VALID_FOR};
 use super::view::{self, Forms, Resend, Shown};
 use super::visible::{visible, visible_name};
 use crate::domain::approval::{Decision, Standing};
-use crate::domain::identity::Identity;
+use crate::domain::identity::{Identity, Requester};
+use crate::domain::plan::Plan;
 
 /// One look at a case: by whom, when, and at which page of it.
 pub(super) struct Look<'a> {
@@ -39,6 +40,8 @@ pub(super) enum Step {
     TooLate,
     /// The typed name is not the group's.
     WrongName,
+    /// Nothing was typed into the form that rejects.
+    NoReason,
     /// The group needs four eyes, and these are the same two.
     SameEyes,
 }
@@ -74,6 +77,10 @@ impl Look<'_> {
         }
         if decision == Decision::Approve && !names(&form.group, &case.plan.group.0) {
             return Ok(Step::WrongName);
+        }
+        // Programs that look at links send every form that they find. None of them types anything.
+        if decision == Decision::Reject && form.reason.trim().is_empty() {
+            return Ok(Step::NoReason);
         }
         Ok(Step::Decide(decision))
     }
@@ -130,6 +137,15 @@ impl Look<'_> {
         self.render(422, case, shown)
     }
 
+    pub(super) fn no_reason(&self, case: &Case) -> Result<Response, Problem> {
+        let shown = Shown {
+            reason_missing: true,
+            notice: Some("A rejection needs a reason. Nothing was decided.".to_owned()),
+            ..Shown::default()
+        };
+        self.render(422, case, shown)
+    }
+
     pub(super) fn same_eyes(&self, case: &Case) -> Result<Response, Problem> {
         let notice = "Another person has to approve this. Nothing was decided.";
         self.stands(403, case, Some(notice))
@@ -174,10 +190,27 @@ impl Look<'_> {
             follow: self.follow,
             forms,
             person: self.person.cloned(),
-            eyes_missing: case.plan.approved_by(self.person).is_err(),
+            eyes_missing: self.eyes_missing(&case.plan),
             ..shown
         };
         Ok(Response::html(status, view::plan(case, shown, self.now)?))
+    }
+
+    /// Why another person than the one who looks has to approve, if so.
+    fn eyes_missing(&self, plan: &Plan) -> Option<String> {
+        let refusal = plan.approved_by(self.person).err()?;
+        Some(match (self.person, &plan.requester) {
+            (None, _) => {
+                "This group needs four eyes, and people do not sign in here: nobody can approve it. It can be rejected."
+                    .to_owned()
+            }
+            (Some(person), Requester::Verified(requester)) if requester.is(person) => {
+                "You asked for this plan, and this group needs four eyes: another person has to approve it. You can \
+                 reject it."
+                    .to_owned()
+            }
+            (Some(_), _) => format!("You cannot approve this: {refusal}. You can reject it."),
+        })
     }
 
     fn resend(&self, case: &Case, decision: Decision) -> Resend {

@@ -15,6 +15,8 @@ mod look;
 mod problem;
 mod progress;
 mod signin;
+mod stage;
+mod table;
 mod token;
 mod view;
 mod visible;
@@ -33,7 +35,7 @@ use url::Url;
 use crate::domain::approval::{Approval, Decision};
 use crate::domain::checkpoint::PastCommit;
 use crate::domain::identity::Decider;
-use crate::domain::plan::{Plan, PlanResult};
+use crate::domain::plan::{CSV_VERSION, Plan, PlanResult};
 use crate::error::chain;
 use crate::executions::Executions;
 use crate::store::{Decided, LinkHash, Store, StoreError};
@@ -45,7 +47,7 @@ pub use link::LinkId;
 use look::{Look, Step};
 use problem::Problem;
 pub use signin::SignIn;
-pub use token::{FormKey, KeyTooShort, VALID_FOR};
+pub use token::{FormKey, KeyTooShort, PREVIOUS_FOR, VALID_FOR};
 pub use visible::visible;
 
 /// Who decided, where possession of the link is all that is asked for.
@@ -111,12 +113,12 @@ async fn answer(request: &Request, deps: &PageDeps) -> Result<Response, Problem>
         link: &link,
         key: &deps.form_key,
         person: person.as_ref(),
-        number: page_number(request),
+        number: number(request, "page"),
         follow: request.query("follow").as_deref() != Some("no"),
         now,
     };
     let form = match ask {
-        Ask::Table => return Ok(csv(&case)),
+        Ask::Table(part) => return Ok(table::csv(&case, part)),
         Ask::Show => {
             case.past = past(&deps.store, &case.plan, now).await;
             return look.show(&case);
@@ -132,6 +134,7 @@ async fn answer(request: &Request, deps: &PageDeps) -> Result<Response, Problem>
         Step::Already => look.already(&case),
         Step::TooLate => look.too_late(&case),
         Step::WrongName => look.wrong_name(&case, form.group),
+        Step::NoReason => look.no_reason(&case),
         Step::SameEyes => look.same_eyes(&case),
         Step::Deliver => {
             // Sending the same decision once more is how an undelivered one is repaired: that is no contradiction.
@@ -227,6 +230,9 @@ async fn load(store: &Store, hash: &LinkHash) -> Result<Case, Problem> {
     let Some(PlanResult::Ready(plan)) = record.map(|record| record.result) else {
         return Err(Problem::PlanGone);
     };
+    if plan.csv_version != CSV_VERSION {
+        return Err(Problem::OtherRelease);
+    }
     if plan.digest() != approval.digest {
         tracing::error!(plan = %plan.id, "the stored plan is not the one that approval was asked for");
         return Err(Problem::OtherPlan);
@@ -238,12 +244,19 @@ async fn load(store: &Store, hash: &LinkHash) -> Result<Case, Problem> {
         Some(_) => store.result(&plan.id).await?,
         None => None,
     };
+    let rises = plan.moves.iter().any(|m| m.may_rise_to.is_some());
+    let applied = recovery.as_ref().is_some_and(|r| r.apply_until.is_some());
+    let pre_image = match rises && applied {
+        true => store.pre_image(&plan.id).await?,
+        false => None,
+    };
     let audit = store.audit_of(&approval.execution).await?;
     Ok(Case {
         approval,
         plan,
         recovery,
         result: result.unwrap_or_default(),
+        raised: pre_image.unwrap_or_default().raised,
         audit,
         past: Vec::new(),
     })
@@ -278,7 +291,8 @@ async fn past(store: &Store, plan: &Plan, now: Timestamp) -> Vec<PastCommit> {
 #[derive(Debug)]
 enum Ask {
     Show,
-    Table,
+    /// A part of the CSV, from 1.
+    Table(usize),
     Decide(Form),
 }
 
@@ -294,27 +308,16 @@ fn ask(request: &Request, public_url: &Url) -> Result<(LinkId, Ask), Problem> {
         };
     }
     let ask = match request.query("format").as_deref() {
-        Some("csv") => Ask::Table,
+        Some("csv") => Ask::Table(number(request, "part")),
         _ => Ask::Show,
     };
     Ok((link, ask))
 }
 
-/// Text that is no number asks for the first page; a number beyond the last page, for the last.
-fn page_number(request: &Request) -> usize {
+/// The number of a page or a part. Text that is no number asks for the first; a number beyond the last, for the last.
+fn number(request: &Request, name: &str) -> usize {
     request
-        .query("page")
-        .and_then(|page| page.parse().ok())
+        .query(name)
+        .and_then(|number| number.parse().ok())
         .unwrap_or(1)
-}
-
-fn csv(case: &Case) -> Response {
-    // An id is a ULID; whatever else would be stored as one gives no name to a file.
-    let id = &case.plan.id.0;
-    let name = if !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric()) {
-        format!("plan-{id}.csv")
-    } else {
-        "plan.csv".to_owned()
-    };
-    Response::csv(&name, case.plan.to_csv())
 }

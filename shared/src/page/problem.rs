@@ -21,6 +21,8 @@ pub(super) enum Problem {
     PlanGone,
     /// The stored plan is not the one that approval was asked for.
     OtherPlan,
+    /// The plan was made by another release, whose digest this one cannot compare.
+    OtherRelease,
     /// Nobody has signed in who may see it.
     NotSignedIn,
     /// The person who signed in is in none of the groups that may.
@@ -80,6 +82,14 @@ impl Problem {
                 "This plan cannot be decided",
                 "The stored plan is not the one that approval was asked for, so it is not shown and nothing can be \
                  decided. Tell those who run Offset Guard, and ask for a new plan.",
+                None,
+            ),
+            Self::OtherRelease => (
+                410,
+                "This plan is of another release",
+                "It was made by another release of Offset Guard, which made its digest in another way, so it is not \
+                 shown and nothing can be decided. Ask for a new plan. What became of it, if it was applied before, is in \
+                 its audit record.",
                 None,
             ),
             Self::NotSignedIn => (

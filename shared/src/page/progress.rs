@@ -66,7 +66,7 @@ pub(super) fn progress(case: &Case, now: Timestamp) -> Vec<Step> {
         text: text.to_owned(),
         mark: Mark::Done,
     };
-    let approved = approval.status == ApprovalStatus::Approved;
+    let approved = approval.stands() == ApprovalStatus::Approved;
     let mut steps = vec![
         done(approval.created_at, "Approval asked for"),
         done(decided_at, if approved { "Approved" } else { "Rejected" }),

@@ -13,6 +13,7 @@ use super::link::LinkId;
 use crate::domain::approval::Decision;
 use crate::domain::identity::Identity;
 use crate::domain::plan::PlanDigest;
+use crate::secrets::Rotating;
 
 /// How long a form may be sent after it was shown. Many may be open at once: the decision itself is what happens once.
 pub const VALID_FOR: SignedDuration = SignedDuration::from_mins(15);
@@ -20,10 +21,21 @@ pub const VALID_FOR: SignedDuration = SignedDuration::from_mins(15);
 /// Fewer bytes than this are no key for HMAC-SHA256 (RFC 2104 section 3).
 const SHORTEST_KEY: usize = 32;
 
-/// The key that signs forms and cookies, and the one before it, so that a rotation breaks no form that is open and no
-/// session.
+/// How long after a rotation what the key before it signed is still good: as long as a session. Whoever knows the old
+/// key can make sessions with it until then, and none afterwards.
+pub const PREVIOUS_FOR: SignedDuration = SignedDuration::from_mins(30);
+
+/// The keys that sign forms and cookies, each derived from one secret for its own use, and from the secret before it, so
+/// that a rotation breaks no form that is open and no session.
 #[derive(Clone)]
 pub struct FormKey {
+    forms: Pair,
+    cookies: Pair,
+}
+
+/// A key and the one before it.
+#[derive(Clone)]
+struct Pair {
     current: Hmac<Sha256>,
     previous: Option<Hmac<Sha256>>,
 }
@@ -42,16 +54,35 @@ impl FormKey {
     /// # Errors
     /// A key is too short.
     pub fn new(current: &[u8], previous: Option<&[u8]>) -> Result<Self, KeyTooShort> {
+        let pair = |used_for: &str| {
+            Ok(Pair {
+                current: derived(current, used_for)?,
+                previous: previous.map(|key| derived(key, used_for)).transpose()?,
+            })
+        };
         Ok(Self {
-            current: hmac(current)?,
-            previous: previous.map(hmac).transpose()?,
+            forms: pair("forms")?,
+            cookies: pair("cookies")?,
         })
+    }
+
+    /// The keys of a secret that is rotated: what the value before signed is accepted for [`PREVIOUS_FOR`].
+    ///
+    /// # Errors
+    /// A key is too short.
+    pub fn rotating(secret: &Rotating, now: Timestamp) -> Result<Self, KeyTooShort> {
+        let in_time = now.duration_since(secret.since) < PREVIOUS_FOR;
+        let previous = secret.previous.as_ref().filter(|_| in_time);
+        Self::new(
+            secret.current.expose().as_bytes(),
+            previous.map(|previous| previous.expose().as_bytes()),
+        )
     }
 
     /// The token of one form, with the instant after which it is refused.
     pub(super) fn sign(&self, form: &Signed<'_>, expires_at: Timestamp) -> String {
         let expires = expires_at.as_second();
-        let mac = mac(&self.current, &form.text(expires)).finalize();
+        let mac = mac(&self.forms.current, &form.text(expires)).finalize();
         format!("{expires}.{}", BASE64URL_NOPAD.encode(&mac.into_bytes()))
     }
 
@@ -64,7 +95,7 @@ impl FormKey {
     ) -> Result<(), BadToken> {
         let (expires, mac) = token.split_once('.').ok_or(BadToken::Forged)?;
         let expires: i64 = expires.parse().map_err(|_| BadToken::Forged)?;
-        if !self.is_genuine(&form.text(expires), mac) {
+        if !self.forms.signed(&form.text(expires), mac) {
             return Err(BadToken::Forged);
         }
         if now.as_second() >= expires {
@@ -82,7 +113,7 @@ impl FormKey {
     ) -> String {
         let value = serde_json::to_vec(value).unwrap_or_default();
         let (value, expires) = (BASE64URL_NOPAD.encode(&value), expires_at.as_second());
-        let mac = mac(&self.current, &sealed(purpose, &value, expires)).finalize();
+        let mac = mac(&self.cookies.current, &sealed(purpose, &value, expires)).finalize();
         format!(
             "{value}.{expires}.{}",
             BASE64URL_NOPAD.encode(&mac.into_bytes())
@@ -99,13 +130,17 @@ impl FormKey {
         let (value, rest) = seal.split_once('.')?;
         let (expires, mac) = rest.split_once('.')?;
         let expires: i64 = expires.parse().ok()?;
-        if !self.is_genuine(&sealed(purpose, value, expires), mac) || now.as_second() >= expires {
+        let genuine = self.cookies.signed(&sealed(purpose, value, expires), mac);
+        if !genuine || now.as_second() >= expires {
             return None;
         }
         serde_json::from_slice(&BASE64URL_NOPAD.decode(value.as_bytes()).ok()?).ok()
     }
+}
 
-    fn is_genuine(&self, text: &str, code: &str) -> bool {
+impl Pair {
+    /// Whether either key signed `text` so.
+    fn signed(&self, text: &str, code: &str) -> bool {
         let Ok(code) = BASE64URL_NOPAD.decode(code.as_bytes()) else {
             return false;
         };
@@ -165,17 +200,23 @@ pub(super) enum BadToken {
     Expired,
 }
 
-fn hmac(key: &[u8]) -> Result<Hmac<Sha256>, KeyTooShort> {
-    let too_short = KeyTooShort { bytes: key.len() };
-    if key.len() < SHORTEST_KEY {
+/// The key for one use: who learns it knows neither the secret nor the key for another use.
+fn derived(secret: &[u8], used_for: &str) -> Result<Hmac<Sha256>, KeyTooShort> {
+    let too_short = KeyTooShort {
+        bytes: secret.len(),
+    };
+    if secret.len() < SHORTEST_KEY {
         return Err(too_short);
     }
-    Hmac::new_from_slice(key).map_err(|_| too_short)
+    let secret = Hmac::<Sha256>::new_from_slice(secret).map_err(|_| too_short)?;
+    let key = mac(&secret, &format!("offset-guard key for {used_for} 1"));
+    Hmac::new_from_slice(&key.finalize().into_bytes()).map_err(|_| too_short)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secrets::Secret;
 
     const NOW: i64 = 1_800_000_000;
 
@@ -325,6 +366,48 @@ mod tests {
         let seal = key(1).seal("session", &"mara", at(NOW + 60));
         let opened: Option<String> = rotated.open("session", &seal, at(NOW));
         assert_eq!(opened.as_deref(), Some("mara"));
+    }
+
+    #[test]
+    fn what_a_replaced_key_signed_is_good_for_half_an_hour() {
+        let secret = Rotating {
+            current: Secret::new("n".repeat(32)),
+            since: at(NOW),
+            previous: Some(Secret::new("o".repeat(32))),
+        };
+        let old = FormKey::new(&[b'o'; 32], None).unwrap();
+        // Whoever knows the old key can write any end into what it seals.
+        let seal = old.seal("session", &"mara", at(NOW + 1_000_000));
+        let link = LinkId::random().unwrap();
+        let plan = digest("aa");
+        let form = form(&link, Decision::Approve, &plan);
+        let token = old.sign(&form, at(NOW + 1_000_000));
+        for (after, good) in [(0, true), (1_799, true), (1_800, false), (90_000, false)] {
+            let key = FormKey::rotating(&secret, at(NOW + after)).unwrap();
+            let opened: Option<String> = key.open("session", &seal, at(NOW + after));
+            assert_eq!(opened.is_some(), good, "{after}");
+            let checked = key.check(&token, &form, at(NOW + after));
+            assert_eq!(checked.is_ok(), good, "{after}");
+            // The current one signs all the while.
+            let now = FormKey::new(&[b'n'; 32], None).unwrap();
+            let seal = now.seal("session", &"mara", at(NOW + after + 60));
+            let opened: Option<String> = key.open("session", &seal, at(NOW + after));
+            assert!(opened.is_some(), "{after}");
+        }
+    }
+
+    #[test]
+    fn forms_and_sessions_are_signed_with_different_keys() {
+        let FormKey { forms, cookies } = key(1);
+        let code = |key: &Hmac<Sha256>| {
+            let code = mac(key, "the same text").finalize().into_bytes();
+            BASE64URL_NOPAD.encode(&code)
+        };
+        let plain = Hmac::<Sha256>::new_from_slice(&[1; 32]).unwrap();
+        assert_ne!(code(&forms.current), code(&cookies.current));
+        for key in [&forms.current, &cookies.current] {
+            assert_ne!(code(key), code(&plain));
+        }
     }
 
     #[test]

@@ -8,14 +8,16 @@ use jiff::Timestamp;
 use super::case::{Case, Stage};
 use super::chart::{Chart, chart};
 use super::progress::{Step, progress, to_stop};
+use super::stage::{details, headline, title, tone};
+use super::table;
 use super::visible::visible_name;
 use crate::domain::approval::{Approval, Decision};
 use crate::domain::guard::quarantine::{Kept, SkippedRecord};
-use crate::domain::identity::{Identity, Requester};
+use crate::domain::identity::Identity;
 use crate::domain::offset::CommittedOffset;
 use crate::domain::plan::{PartitionMove, Plan, Source};
 use crate::domain::planner::seconds;
-use crate::domain::recovery::{Outcome, PartitionOutcome};
+use crate::domain::recovery::PartitionOutcome;
 use crate::domain::refusal::MemberSeen;
 use crate::domain::text::{count, grouped, time};
 
@@ -68,12 +70,14 @@ pub(super) struct Shown {
     pub(super) resend: Option<Resend>,
     /// What was typed and is not the group's id.
     pub(super) typed: Option<String>,
+    /// Whether a rejection came without a reason.
+    pub(super) reason_missing: bool,
     /// What became of the request.
     pub(super) notice: Option<String>,
     /// Who looks, where that is known.
     pub(super) person: Option<Identity>,
-    /// Whether another person than this one has to approve.
-    pub(super) eyes_missing: bool,
+    /// Why another person than this one has to approve, if so.
+    pub(super) eyes_missing: Option<String>,
 }
 
 /// The page of a plan.
@@ -87,7 +91,10 @@ pub(super) fn plan(case: &Case, shown: Shown, now: Timestamp) -> Result<String, 
         .into_iter()
         .skip((page - 1) * ROWS)
         .take(ROWS)
-        .map(|m| Row::new(m, case.result.get(&m.partition)))
+        .map(|m| {
+            let raised = case.raised.get(&m.partition).copied();
+            Row::new(m, case.result.get(&m.partition), raised)
+        })
         .collect();
     let (topics, topics_in_all) = if moves.len() > ROWS {
         topics(plan)
@@ -109,6 +116,7 @@ pub(super) fn plan(case: &Case, shown: Shown, now: Timestamp) -> Result<String, 
         effect: effect(plan, stage == Stage::Open),
         figures: figures(plan),
         warnings: warnings(plan),
+        asked_by: plan.asked_by(approval.from_dry_run),
         why: lines(&plan.reason),
         source: plan.source.to_string(),
         sets_aside: plan.disowns.map(|disowns| time(disowns.after)),
@@ -136,6 +144,7 @@ pub(super) fn plan(case: &Case, shown: Shown, now: Timestamp) -> Result<String, 
         page,
         pages,
         per_page: ROWS,
+        csv_parts: table::parts(&plan.to_csv()).len(),
         skipped: skipped(plan),
         left_alone,
         left_alone_in_all,
@@ -189,6 +198,7 @@ struct PlanPage<'a> {
     effect: String,
     figures: [Figure; 3],
     warnings: Vec<WarningShown>,
+    asked_by: String,
     why: Vec<&'a str>,
     source: String,
     sets_aside: Option<String>,
@@ -205,6 +215,7 @@ struct PlanPage<'a> {
     page: usize,
     pages: usize,
     per_page: usize,
+    csv_parts: usize,
     skipped: Vec<SkippedRow>,
     left_alone: Vec<LeftLine<'a>>,
     left_alone_in_all: usize,
@@ -273,7 +284,7 @@ struct LeftLine<'a> {
 }
 
 impl Row {
-    fn new(m: &PartitionMove, result: Option<&PartitionOutcome>) -> Self {
+    fn new(m: &PartitionMove, result: Option<&PartitionOutcome>, raised: Option<i64>) -> Self {
         let offset = |committed: &Option<CommittedOffset>| {
             committed
                 .as_ref()
@@ -282,7 +293,7 @@ impl Row {
         Self {
             partition: m.partition.to_string(),
             current: offset(&m.from),
-            target: offset(&m.to),
+            target: m.target(),
             change: match (&m.from, &m.to) {
                 (Some(from), Some(to)) => signed(i128::from(to.offset) - i128::from(from.offset)),
                 (None, _) => "new".to_owned(),
@@ -297,7 +308,10 @@ impl Row {
             log_start: m.log.log_start,
             log_end: m.log.high,
             result: result.map_or("not looked at".to_owned(), |result| match result {
-                PartitionOutcome::Applied => "applied".to_owned(),
+                PartitionOutcome::Applied => match raised {
+                    None => "applied".to_owned(),
+                    Some(log_start) => format!("applied at {log_start}, the log start by then"),
+                },
                 PartitionOutcome::NotApplied => "not applied".to_owned(),
                 PartitionOutcome::AppliedThenMoved { now } => format!(
                     "applied, since moved to {}",
@@ -520,149 +534,12 @@ fn figures(plan: &Plan) -> [Figure; 3] {
     ]
 }
 
-fn tone(stage: &Stage) -> &'static str {
-    match stage {
-        Stage::Open | Stage::Approved | Stage::Admitted(_) | Stage::Applying | Stage::Verifying => {
-            "wait"
-        }
-        Stage::Ended(Outcome::Verified | Outcome::AppliedThenMoved) => "good",
-        Stage::Expired | Stage::Superseded | Stage::Undecided | Stage::Rejected => "neutral",
-        Stage::Ended(Outcome::NotApplied | Outcome::PartiallyApplied | Outcome::Unknown)
-        | Stage::EndedUnsent
-        | Stage::EndedUnproven => "bad",
-    }
-}
-
-/// The stage in a word or two, for the browser's tab.
-fn title(stage: &Stage) -> &'static str {
-    match stage {
-        Stage::Open => "to be decided",
-        Stage::Expired => "expired",
-        Stage::Superseded => "superseded",
-        Stage::Undecided => "not decided",
-        Stage::Rejected => "rejected",
-        Stage::Approved | Stage::Admitted(_) => "approved",
-        Stage::Applying => "being applied",
-        Stage::Verifying => "being verified",
-        Stage::Ended(Outcome::Verified) => "applied and verified",
-        Stage::Ended(Outcome::AppliedThenMoved) => "applied",
-        Stage::Ended(Outcome::NotApplied) | Stage::EndedUnsent => "not applied",
-        Stage::Ended(Outcome::PartiallyApplied) => "partially applied",
-        Stage::Ended(Outcome::Unknown) | Stage::EndedUnproven => "outcome unknown",
-    }
-}
-
-fn headline(stage: &Stage, approval: &Approval, now: Timestamp) -> String {
-    match stage {
-        Stage::Open => {
-            let left = approval.approve_by.as_second() - now.as_second();
-            format!("Waits for a decision: {} left.", span(left))
-        }
-        Stage::Expired => format!(
-            "Expired: nobody decided by {}. Nothing was moved.",
-            time(approval.approve_by)
-        ),
-        Stage::Superseded => {
-            "Superseded: another request took its place. Nothing was moved by this one.".to_owned()
-        }
-        Stage::Undecided => {
-            "Closed: the recovery ended before anybody decided. Nothing was moved.".to_owned()
-        }
-        Stage::Rejected => "Rejected. Nothing was moved.".to_owned(),
-        Stage::Approved => "Approved. Nothing has been moved yet.".to_owned(),
-        Stage::Admitted(by) => {
-            format!("Approved and admitted: to be applied by {}.", time(*by))
-        }
-        Stage::Applying => "Approved; being applied now.".to_owned(),
-        Stage::Verifying => "Applied; being read back now.".to_owned(),
-        Stage::Ended(Outcome::Verified) => {
-            format!("Applied and verified: {}.", Outcome::Verified)
-        }
-        Stage::Ended(Outcome::AppliedThenMoved) => {
-            format!("Applied: {}.", Outcome::AppliedThenMoved)
-        }
-        Stage::Ended(Outcome::NotApplied) => {
-            format!("Approved, but not applied: {}.", Outcome::NotApplied)
-        }
-        Stage::Ended(Outcome::PartiallyApplied) => {
-            format!("Look at this: {}.", Outcome::PartiallyApplied)
-        }
-        Stage::Ended(Outcome::Unknown) => format!("Look at this: {}.", Outcome::Unknown),
-        Stage::EndedUnsent => "Approved, but not applied: nothing was sent.".to_owned(),
-        Stage::EndedUnproven => {
-            "Look at this: it ended while it was applied, and nothing was verified.".to_owned()
-        }
-    }
-}
-
-/// Until when it can be decided, who decided and when, what came of it, and what there is to do.
-fn details(case: &Case, stage: &Stage) -> Vec<String> {
-    let mut details = Vec::new();
-    let approval = &case.approval;
-    if *stage == Stage::Open {
-        details.push(format!("Decide by {}.", time(approval.approve_by)));
-    }
-    if let (Some(by), Some(at)) = (&approval.decided_by, approval.decided_at) {
-        details.push(format!("Decided by {by} on {}.", time(at)));
-    }
-    if let Some(reason) = approval
-        .reason
-        .as_deref()
-        .filter(|reason| !reason.is_empty())
-    {
-        details.push(format!("Reason: {}", lines(reason).join(" ")));
-    }
-    if let (Stage::Undecided, Some(audit)) = (stage, &case.audit) {
-        details.push(format!("Reported: {}, {}.", audit.code, audit.message));
-    }
-    details.extend(next(stage).map(str::to_owned));
-    let refusals = case.audit.as_ref().map(|audit| &audit.refusals);
-    let refusals = refusals
-        .filter(|refusals| !refusals.is_empty())
-        .or(case.recovery.as_ref().map(|recovery| &recovery.refusals));
-    // A rejection and an expiry are the headline already; only a refusal after an approval is news. Where everything
-    // was moved, it is that of a second try.
-    if !matches!(
-        stage,
-        Stage::Rejected
-            | Stage::Expired
-            | Stage::Superseded
-            | Stage::Undecided
-            | Stage::Ended(Outcome::Verified | Outcome::AppliedThenMoved)
-    ) {
-        let refusals = refusals.into_iter().flatten();
-        details.extend(refusals.map(|refusal| format!("Refused, {}: {refusal}", refusal.code())));
-    }
-    details
-}
-
-/// What there is to do about a case that can no longer be decided, and about one that ended badly.
-fn next(stage: &Stage) -> Option<&'static str> {
-    match stage {
-        Stage::Superseded => Some("The newer request has a link of its own."),
-        Stage::Expired
-        | Stage::Undecided
-        | Stage::Ended(Outcome::NotApplied)
-        | Stage::EndedUnsent => Some("If it is still to be done, ask for a new plan."),
-        Stage::Ended(Outcome::PartiallyApplied | Outcome::Unknown) | Stage::EndedUnproven => {
-            Some("Keep the consumers stopped, look at each partition, and plan again.")
-        }
-        Stage::Open
-        | Stage::Rejected
-        | Stage::Approved
-        | Stage::Admitted(_)
-        | Stage::Applying
-        | Stage::Verifying
-        | Stage::Ended(Outcome::Verified | Outcome::AppliedThenMoved) => None,
-    }
-}
-
-fn lines(text: &str) -> Vec<&str> {
+pub(super) fn lines(text: &str) -> Vec<&str> {
     text.lines().collect()
 }
 
 /// A length of time, rounded down, in the two units that matter.
-fn span(seconds: i64) -> String {
+pub(super) fn span(seconds: i64) -> String {
     match seconds {
         7_200.. => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
         120.. => format!("{} min", seconds / 60),

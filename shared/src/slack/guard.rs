@@ -282,8 +282,15 @@ pub(crate) mod tests {
         };
         let message = guard_alert(&hostile);
         let text = text(&message);
-        let all = format!("{}{text}", message["text"]);
-        assert!(!all.contains('<') && !all.contains('>'), "{all}");
+        let title = message["text"].as_str().unwrap();
+        assert!(!title.contains('<') && !title.contains('>'), "{title}");
+        // Everything else is plain text, whatever stands in it.
+        assert!(!message.to_string().contains("mrkdwn\","), "{message}");
+        for block in message["blocks"].as_array().unwrap() {
+            let small = &block["elements"][0]["type"];
+            let kind = block["text"]["type"].as_str().or(small.as_str());
+            assert_eq!(kind, Some("plain_text"), "{block}");
+        }
         assert!(text.contains("… and 90 more"), "{text}");
     }
 }

@@ -1,4 +1,5 @@
-//! The texts that people get. Everything that comes from outside is escaped.
+//! The texts that people get. What comes from outside stands in plain text, where it can neither call people nor look like
+//! more than it is.
 
 use serde_json::{Value, json};
 
@@ -14,35 +15,31 @@ use crate::page::visible;
 
 /// How many moves, warnings or reasons a message names.
 pub(super) const SHOWN: usize = 10;
-/// How long one text of strangers may get, escaped; two of them fit a section.
+/// How long one text of strangers may get; two of them fit a section.
 const LONGEST_TEXT: usize = 1_400;
 /// How long a section's text may be (Slack's reference of the section block); a message with a longer one is refused.
 const LONGEST_SECTION: usize = 3_000;
+/// How long a header's text may be (Slack's reference of the header block).
+const LONGEST_HEADER: usize = 150;
 
 /// The length that Slack may count: that of JavaScript's strings, which is never less than that in characters.
 fn length(text: &str) -> usize {
     text.chars().map(char::len_utf16).sum()
 }
 
-/// A text of strangers: in one line, with what is hidden made visible, without Slack's control characters (as its
-/// documentation of formatting text asks for), and cut where it is too long to be read.
+/// A text of strangers: in one line, with what is hidden made visible, and cut where it is too long to be read. It goes
+/// into plain text alone, where no sign has a meaning: names can be copied from there as they are.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::new();
     let mut length = 0;
     let line = text.replace("\r\n", " ").replace(['\r', '\n'], " ");
     for c in visible(&line).chars() {
-        let part = match c {
-            '&' => "&amp;".to_owned(),
-            '<' => "&lt;".to_owned(),
-            '>' => "&gt;".to_owned(),
-            c => c.to_string(),
-        };
-        length += self::length(&part);
+        length += c.len_utf16();
         if length >= LONGEST_TEXT {
             escaped.push('…');
             break;
         }
-        escaped.push_str(&part);
+        escaped.push(c);
     }
     escaped
 }
@@ -54,14 +51,17 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// `title` is escaped where it must be.
+    /// Text of strangers in `title` is one line.
     pub(super) fn titled(title: String) -> Self {
-        let message = Self {
-            blocks: Vec::new(),
-            title,
+        let kind = if length(&title) <= LONGEST_HEADER {
+            "header"
+        } else {
+            "section"
         };
-        let title = format!("*{}*", message.title);
-        message.section(&[title])
+        Self {
+            blocks: vec![json!({ "type": kind, "text": plain(&title) })],
+            title,
+        }
     }
 
     /// Adds lines, in as many sections as they need.
@@ -78,21 +78,30 @@ impl Message {
         }
         let sections = sections
             .iter()
-            .map(|text| json!({ "type": "section", "text": mrkdwn(text) }));
+            .map(|text| json!({ "type": "section", "text": plain(text) }));
         self.blocks.extend(sections);
+        self
+    }
+
+    /// Adds a line that ends in a link. Nothing of strangers may be in it: this is the one line with markup.
+    pub(super) fn link(mut self, line: &str, url: &str, called: &str) -> Self {
+        let text = format!("{line}<{url}|{called}>");
+        let text = json!({ "type": "mrkdwn", "text": text, "verbatim": true });
+        self.blocks.push(json!({ "type": "section", "text": text }));
         self
     }
 
     /// Adds a line in small print.
     pub(super) fn small(mut self, line: &str) -> Self {
-        let block = json!({ "type": "context", "elements": [mrkdwn(line)] });
+        let block = json!({ "type": "context", "elements": [plain(line)] });
         self.blocks.push(block);
         self
     }
 
     pub(super) fn json(self) -> Value {
         json!({
-            "text": self.title,
+            "text": without_markup(&self.title),
+            "mrkdwn": false,
             "unfurl_links": false,
             "unfurl_media": false,
             "blocks": self.blocks,
@@ -100,9 +109,17 @@ impl Message {
     }
 }
 
-/// Verbatim: nothing that a stranger wrote becomes a link or a mention by itself.
-fn mrkdwn(text: &str) -> Value {
-    json!({ "type": "mrkdwn", "text": text, "verbatim": true })
+/// A text that Slack shows as it is, without emoji for names between colons.
+fn plain(text: &str) -> Value {
+    json!({ "type": "plain_text", "text": text, "emoji": false })
+}
+
+/// A text for where Slack reads markup whatever is said: without its control characters, as its documentation of
+/// formatting text asks for.
+fn without_markup(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }
 
 /// The lines of the first few of `all`, and how many more there are.
@@ -135,19 +152,15 @@ pub fn approval(plan: &Plan, approval: &Approval, link: &str) -> Value {
         count(plan.replayed(), "record"),
         grouped(plan.skipped())
     );
-    let decide = format!(
-        "Decide before {}: <{link}|read the plan>",
-        time(approval.approve_by)
+    let decide = format!("Decide before {}: ", time(approval.approve_by));
+    let mut asked = format!(
+        "Asked for by {}",
+        escape(&plan.asked_by(approval.from_dry_run))
     );
-    let mut lines = vec![summary];
-    if !plan.requested_by.is_empty() || !plan.reason.is_empty() {
-        lines.push(format!(
-            "Asked for by {}: {}",
-            escape(&plan.requested_by),
-            escape(&plan.reason)
-        ));
+    if !plan.reason.is_empty() {
+        asked.push_str(": ");
+        asked.push_str(&escape(&plan.reason));
     }
-    lines.push(decide);
     let mut warnings = first(&plan.warnings, |w| format!("⚠ {}", escape(&w.to_string())));
     let members = plan.members_to_stop();
     if !members.is_empty() {
@@ -161,7 +174,7 @@ pub fn approval(plan: &Plan, approval: &Approval, link: &str) -> Value {
             "• {}: {} → {}",
             escape(&m.partition.to_string()),
             offset(&m.from),
-            offset(&m.to)
+            escape(&m.target())
         )
     });
     let skips = first(&plan.skips, |skipped| {
@@ -177,7 +190,8 @@ pub fn approval(plan: &Plan, approval: &Approval, link: &str) -> Value {
         )
     });
     Message::titled(title)
-        .section(&lines)
+        .section(&[summary, asked])
+        .link(&decide, link, "read the plan")
         .section(&warnings)
         .section(&moves)
         .section(&skips)
@@ -244,7 +258,7 @@ pub fn result(audit: &Audit) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::identity::Requester;
+    use crate::domain::identity::{Identity, Requester};
     use crate::domain::offset::TopicPartition;
     use crate::domain::plan::Warning;
     use crate::domain::refusal::{MemberSeen, Refusal};
@@ -256,7 +270,11 @@ mod tests {
             escape(
                 "<!channel> & <@U1>\r\nDecide before noon:\n<https://evil.example|read the plan>"
             ),
-            "&lt;!channel&gt; &amp; &lt;@U1&gt; Decide before noon: &lt;https://evil.example|read the plan&gt;"
+            "<!channel> & <@U1> Decide before noon: <https://evil.example|read the plan>"
+        );
+        assert_eq!(
+            without_markup("<!channel> &amp;"),
+            "&lt;!channel&gt; &amp;amp;"
         );
         assert_eq!(escape("pay\u{202E}daol\t"), "pay⟨U+202E⟩daol⟨U+0009⟩");
     }
@@ -267,9 +285,7 @@ mod tests {
             let cut = escape(&long);
             assert!(length(&cut) <= LONGEST_TEXT, "{}", length(&cut));
             assert!(length(&cut) > LONGEST_TEXT - 6);
-            let whole = cut.trim_end_matches('…');
-            assert!(whole.is_empty() || !whole.ends_with("&am"), "{cut}");
-            assert!(whole.split("&amp;").all(|part| !part.contains('&')));
+            assert!(cut.ends_with('…'), "{cut}");
         }
         assert_eq!(
             escape(&"x".repeat(LONGEST_TEXT - 1)).len(),
@@ -294,7 +310,7 @@ mod tests {
         assert!(sections.iter().all(|text| length(text) <= LONGEST_SECTION));
         assert!(sections.len() <= 50, "as many blocks as a message may have");
         let all = sections.join("\n");
-        assert_eq!(all, format!("*Approval needed*\n{}", lines.join("\n")));
+        assert_eq!(all, format!("Approval needed\n{}", lines.join("\n")));
     }
 
     /// All texts of a message, a blank line between blocks.
@@ -303,18 +319,27 @@ mod tests {
         let texts: Vec<_> = blocks
             .iter()
             .map(|block| match block["type"].as_str() {
-                Some("section") => block["text"].clone(),
+                Some("header" | "section") => block["text"].clone(),
                 Some("context") => block["elements"][0].clone(),
                 other => panic!("{other:?}"),
             })
             .map(|text| {
-                assert_eq!(
-                    (&text["type"], &text["verbatim"]),
-                    (&json!("mrkdwn"), &json!(true))
-                );
-                text["text"].as_str().unwrap().to_owned()
+                let shown = text["text"].as_str().unwrap();
+                if text["type"] == "mrkdwn" {
+                    assert_eq!(text["verbatim"], true);
+                    let own = format!("<{LINK}|read the plan>");
+                    let (before, after) = shown.split_once(&own).unwrap();
+                    assert!(before.starts_with("Decide before 2") && after.is_empty());
+                } else {
+                    assert_eq!(
+                        (&text["type"], &text["emoji"]),
+                        (&json!("plain_text"), &json!(false))
+                    );
+                }
+                shown.to_owned()
             })
             .collect();
+        assert_eq!(message["mrkdwn"], false);
         assert_eq!(message["unfurl_links"], false);
         assert_eq!(message["unfurl_media"], false);
         assert!(texts.len() <= 50);
@@ -349,6 +374,7 @@ mod tests {
             message: "it cannot be said of every partition whether it was moved".to_owned(),
             requested_by: String::new(),
             requester: Requester::Unverified,
+            from_dry_run: false,
             reason: String::new(),
             decided_by: None,
             decider: None,
@@ -374,6 +400,72 @@ mod tests {
             told.contains("• never read: shipments-1@43, kept at quarantine-0@7\n• never read: shipments-1@44, NOT KEPT"),
             "{told}"
         );
+    }
+
+    #[test]
+    fn who_asked_is_shown_as_proven_only_where_it_is() {
+        let asked = |change: fn(&mut Plan, &mut Approval)| {
+            let mut plan = plan();
+            plan.reason = String::new();
+            plan.requested_by = "guard".to_owned();
+            let mut pending = pending(&plan);
+            change(&mut plan, &mut pending);
+            let told = told(&approval(&plan, &pending, LINK));
+            let (_, asked) = told.split_once("\nAsked for by ").unwrap();
+            asked.lines().next().unwrap().to_owned()
+        };
+        let proven = "subject 7 (\"Mara Ito\"), identity verified by https://id.example";
+        assert_eq!(asked(|_, _| ()), "\"guard\" (not verified)");
+        assert_eq!(
+            asked(|plan, _| plan.requester = Requester::Guard),
+            "the guard"
+        );
+        let mara = || Requester::Verified(Identity::new("https://id.example", "7", "Mara Ito"));
+        assert_eq!(
+            asked(|plan, _| plan.requester =
+                Requester::Verified(Identity::new("https://id.example", "7", "Mara Ito"))),
+            proven
+        );
+        assert_eq!(mara().shown(""), proven);
+        let imitated = asked(|plan, _| {
+            plan.requested_by =
+                "subject 7 (\"Mara Ito\"), identity verified by https://id.example".to_owned();
+        });
+        assert!(imitated.starts_with("\"subject 7 (\\\"Mara"), "{imitated}");
+        assert!(imitated.ends_with("\" (not verified)"), "{imitated}");
+        assert_eq!(
+            asked(|_, pending| pending.from_dry_run = true),
+            "\"guard\" (not verified) as a dry run; started by somebody who is not verified"
+        );
+    }
+
+    #[test]
+    fn a_name_can_be_copied_from_a_message_as_it_is() {
+        for name in [
+            "_ingest_",
+            "*bold*",
+            "~old~",
+            "Host`1`",
+            ":white_check_mark: VERIFIED",
+            "a&b <c>",
+        ] {
+            let mut plan = plan();
+            plan.group.0 = name.to_owned();
+            plan.moves[0].partition.topic = name.to_owned();
+            plan.reason = name.to_owned();
+            let asked = approval(&plan, &pending(&plan), LINK);
+            let text = told(&asked);
+            for line in [
+                format!("Approval needed: move group {name} on orders-prod\n"),
+                format!("\n• {name}-1: 43 → 31\n"),
+                format!(": {name}\n"),
+            ] {
+                assert!(text.contains(&line), "{line} is not in {text}");
+            }
+            let mut audit = audit("VERIFIED", Some(Outcome::Verified));
+            audit.group = Some(plan.group.clone());
+            assert!(told(&result(&audit)).contains(&format!("group {name}\n")));
+        }
     }
 
     #[test]
@@ -423,11 +515,14 @@ mod tests {
             (approval(&plan, &pending(&plan), LINK), 1),
             (result(&audit), 0),
         ] {
+            // What is no plain text is the page's own line: `told` sees to it.
             let text = told(&message);
-            assert_eq!(text.matches('<').count(), own, "only the page's own link");
+            let marked = message["blocks"].as_array().unwrap().iter();
+            let marked = marked.filter(|block| block["text"]["type"] == "mrkdwn");
+            assert_eq!(marked.count(), own);
             assert!(!text.contains("\n*now*") && !text.contains('\u{202E}'));
             assert!(!message["text"].as_str().unwrap().contains('<'));
-            assert!(text.contains("&lt;!channel&gt;&amp;"));
+            assert!(text.contains("<!channel>&"));
         }
     }
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::error::Cause;
-use super::item::{Attributes, Damaged, Item, item, json, text, time, ttl, word};
+use super::item::{Attributes, Damaged, Item, flag, item, json, text, time, ttl, word};
 use super::plans::KEPT;
 use super::table::{Change, Transacted, Updated, Write, back_off};
 use super::{LinkHash, Result, Store, TaskToken, keys};
@@ -90,7 +90,7 @@ impl Store {
                 },
             ];
             if let Some((earlier, there)) = &earlier
-                && there.status == ApprovalStatus::Pending
+                && there.stands() == ApprovalStatus::Pending
             {
                 writes.push(lapse(earlier, Lapse::Superseded).into());
             }
@@ -152,7 +152,8 @@ impl Store {
         Ok(approval.map(|approval| (link, approval)))
     }
 
-    /// Decides, if it is pending, in time and for this digest: by one conditional write, once.
+    /// Decides, if it is pending, in time and for this digest: by one conditional write, once. The decision stands in an
+    /// attribute of its own, which no other write of this store touches and no other role may write.
     ///
     /// # Errors
     /// There is no such approval, or the table cannot be reached.
@@ -168,15 +169,19 @@ impl Store {
         let by = by.into();
         let set = match by.identity() {
             None => {
-                "SET #status = :status, #decided_by = :by, #decided_at = :now, #reason = :reason"
+                "SET #status = :status, #decision = :decision, #decided_by = :by, #decided_at = :now, #reason = :reason"
             }
             Some(_) => {
-                "SET #status = :status, #decided_by = :by, #decided_at = :now, #reason = :reason, #decider = :decider"
+                "SET #status = :status, #decision = :decision, #decided_by = :by, #decided_at = :now, #reason = :reason, \
+                 #decider = :decider"
             }
         };
         let mut decide = Write::change(keys::approval(link), set)
-            .when("#status = :pending AND #approve_by > :now AND #digest = :digest")
+            .when(
+                "#status = :pending AND attribute_not_exists(#decision) AND #approve_by > :now AND #digest = :digest",
+            )
             .value(":status", word(&decision.status()))
+            .value(":decision", word(&decision))
             .value(":by", text(by.shown()))
             .value(":now", time(now))
             .value(":reason", text(reason))
@@ -185,11 +190,14 @@ impl Store {
         if let Some(identity) = by.identity() {
             decide = decide.value(":decider", json(identity));
         }
-        match self.update_approval(decide).await {
-            Ok((true, approval)) => Ok(Decided::Now(approval)),
-            Ok((false, approval)) => Ok(Decided::Already(approval)),
-            Err(cause) => Err(cause.of("decide")),
-        }
+        let decided = async {
+            match self.update_returning(decide).await? {
+                Updated::Done(item) => Ok(Decided::Now(approval_of(&item)?)),
+                Updated::Not(Some(item)) => Ok(Decided::Already(approval_of(&item)?)),
+                Updated::Not(None) => Err(NO_SUCH),
+            }
+        };
+        decided.await.map_err(|cause: Cause| cause.of("decide"))
     }
 
     /// Ends an approval that is still pending; returns what stands.
@@ -197,19 +205,14 @@ impl Store {
     /// # Errors
     /// There is no such approval, or the table cannot be reached.
     pub async fn close_approval(&self, link: &LinkHash, how: Lapse) -> Result<Approval> {
-        match self.update_approval(lapse(link, how)).await {
-            Ok((_, approval)) => Ok(approval),
-            Err(cause) => Err(cause.of("close_approval")),
-        }
-    }
-
-    /// Whether the change happened, and what stands now.
-    async fn update_approval(&self, change: Write<Change>) -> Result<(bool, Approval), Cause> {
-        match self.update_returning(change).await? {
-            Updated::Done(item) => Ok((true, approval_of(&item)?)),
-            Updated::Not(Some(item)) => Ok((false, approval_of(&item)?)),
-            Updated::Not(None) => Err(NO_SUCH),
-        }
+        let closed = async {
+            // Who closes has a right to these few attributes, so nothing is asked back with the write.
+            self.update(lapse(link, how)).await?;
+            self.try_approval(link).await?.ok_or(NO_SUCH)
+        };
+        closed
+            .await
+            .map_err(|cause: Cause| cause.of("close_approval"))
     }
 
     /// What ends the wait for a plan's approval, whether it was asked for yet or not, and fails where it is decided.
@@ -262,7 +265,8 @@ impl Store {
     }
 }
 
-/// Ends a pending approval without a decision.
+/// Ends a pending approval without a decision. Whoever may do this has a right to the key and the status, and to no
+/// attribute more: the condition must name none either.
 fn lapse(link: &LinkHash, how: Lapse) -> Write<Change> {
     Write::change(keys::approval(link), "SET #status = :status")
         .when("#status = :pending")
@@ -278,6 +282,7 @@ fn approval_item(a: &Approval, link: &LinkHash) -> Item {
         .with("created_at", time(a.created_at))
         .with("approve_by", time(a.approve_by))
         .with("status", word(&a.status))
+        .with_some("from_dry_run", a.from_dry_run.then(|| flag(true)))
         .with_some("decided_by", a.decided_by.as_ref().map(text))
         .with_some("decider", a.decider.as_ref().map(json))
         .with_some("decided_at", a.decided_at.map(time))
@@ -296,6 +301,8 @@ fn approval_of(item: &Item) -> Result<Approval, Damaged> {
         status: item.some_word("status")?.ok_or(Damaged {
             attribute: "status",
         })?,
+        decision: item.some_word("decision")?,
+        from_dry_run: item.some_flag("from_dry_run")?.unwrap_or_default(),
         decided_by: some("decided_by")?,
         decider: item.some_json("decider")?,
         decided_at: item.some_time("decided_at")?,

@@ -7,12 +7,15 @@ use super::columns::Body;
 use super::error::Cause;
 use super::item::{Attributes, Damaged, Item, flag, item, number, text, time, ttl};
 use super::keys::{self, CHUNKS, Key, TIMED};
+use super::marks::{self, DISOWNED_BY};
 use super::pack::{Packed, unpack};
-use super::table::{Change, Range, Transacted, Write};
+use super::table::{Change, Range, Transacted, Write, back_off};
 use super::{Result, Store};
 use crate::domain::checkpoint::{Checkpoint, CheckpointHeader, CheckpointId, PastCommit};
+use crate::domain::disowned::{Disowned, Undone};
 use crate::domain::offset::{ClusterId, GroupId};
 use crate::domain::plan::{PartitionMove, PlanId};
+use crate::domain::recovery::Recovery;
 
 /// How long the marker of a scheduled run is kept. A scheduler and Lambda's queue together give up after 30 hours.
 const RUN_KEPT: SignedDuration = SignedDuration::from_hours(48);
@@ -27,6 +30,12 @@ const HEADER: &str = "#id, #ended_at, #anomalies, #anomalies_sha256, #anomalies_
 /// How many checkpoints a group's history goes back: two days of hourly ones.
 const HISTORY: i32 = 48;
 
+/// What marking a checkpoint needs of its item.
+const MARKS: &str = "#sk, #ended_at, #disowned_by";
+
+/// How often a mark is tried that loses against another one.
+const TRIES: u32 = 8;
+
 /// What the history needs of a checkpoint's item.
 const PAST: &str = "#ended_at, #disowned_by, #ttl, #body";
 
@@ -37,10 +46,15 @@ pub enum Put {
     Stored,
     /// The same scheduled run has stored one before; this one is not kept.
     AlreadyRun,
+    /// A recovery may have moved the group while it was read; this one is not kept. Read it again.
+    Moved,
 }
 
 impl Store {
     /// Stores a checkpoint; with `scheduled`, once for that cluster, group and scheduled time.
+    ///
+    /// One whose reading overlaps a recovery's Apply is not stored: it may hold offsets of before the Apply under a time
+    /// of after it, where no rewind disowns it. That is part of the write's condition, so no recovery can come between.
     ///
     /// # Errors
     /// Another checkpoint has its time and id, it is too big, or the table cannot be reached.
@@ -59,6 +73,9 @@ impl Store {
         c: &Checkpoint,
         scheduled: Option<Timestamp>,
     ) -> Result<Put, Cause> {
+        let Some(unmoved) = self.unmoved(c).await? else {
+            return Ok(Put::Moved);
+        };
         let chunks = keys::checkpoint_chunks(&c.cluster_id, &c.group, &c.id);
         let packed = Packed::new(&Body::from(c))?;
         let body = self
@@ -77,27 +94,59 @@ impl Store {
             header = header.with_all(anomalies);
         }
 
-        let stored = match scheduled {
-            None => self.put_new(header).await?,
-            Some(scheduled) => {
-                let marker = item(keys::run(&c.cluster_id, &c.group, scheduled))
-                    .with("id", text(&c.id.0))
-                    .with("ttl", ttl(c.ended_at + RUN_KEPT));
-                let writes = [Write::put_new(marker), Write::put_new(header)];
-                match self.transact(&writes).await? {
-                    Transacted::Done => true,
-                    Transacted::Failed(failed) if failed.first() == Some(&true) => {
-                        return Ok(Put::AlreadyRun);
-                    }
-                    Transacted::Failed(_) => false,
-                }
-            }
+        let mut writes = vec![Write::put_new(header)];
+        writes.extend(unmoved);
+        writes.extend(scheduled.map(|scheduled| {
+            let marker = item(keys::run(&c.cluster_id, &c.group, scheduled))
+                .with("id", text(&c.id.0))
+                .with("ttl", ttl(c.ended_at + RUN_KEPT));
+            Write::put_new(marker)
+        }));
+        let failed = match self.transact(&writes).await? {
+            Transacted::Done => return Ok(Put::Stored),
+            Transacted::Failed(failed) => failed,
         };
-        // A write whose answer was lost finds itself.
-        if !stored && !self.holds(&key, &packed).await? {
-            return Err(Cause::Conflict("another checkpoint has this time and id"));
+        if scheduled.is_some() && failed.last() == Some(&true) {
+            return Ok(Put::AlreadyRun);
         }
-        Ok(Put::Stored)
+        if failed.first() != Some(&true) {
+            return Ok(Put::Moved);
+        }
+        // A write whose answer was lost finds itself.
+        if self.holds(&key, &packed).await? {
+            return Ok(Put::Stored);
+        }
+        Err(Cause::Conflict("another checkpoint has this time and id"))
+    }
+
+    /// The conditions under which no recovery has moved the group since its reading began, until it is stored; `None`
+    /// where one may have.
+    ///
+    /// One that has ended is noted with the group, and one that has not holds the claim on it: its own record says since
+    /// when its Apply runs and until when something of it may be under way.
+    async fn unmoved(&self, c: &Checkpoint) -> Result<Option<Vec<Write>>, Cause> {
+        let noted = Write::check(keys::moved(&c.cluster_id, &c.group))
+            .when("attribute_not_exists(#at) OR #at < :began")
+            .value(":began", time(c.began_at));
+        let key = keys::claim(&c.cluster_id, &c.group);
+        let Some(claim) = self.try_claim(&c.cluster_id, &c.group).await? else {
+            return Ok(Some(vec![noted, Write::none(key)]));
+        };
+        let claimed = Write::check(key)
+            .when("#plan = :plan")
+            .value(":plan", text(&claim.plan.0));
+        let recovery = Write::check(keys::recovery(&claim.plan));
+        let recovery = match self.try_recovery(&claim.plan).await? {
+            Some(held) if held.may_have_moved_since(c.began_at) => return Ok(None),
+            Some(Recovery {
+                apply_until: Some(until),
+                ..
+            }) => recovery
+                .when("#apply_until = :until")
+                .value(":until", time(until)),
+            Some(_) | None => recovery.when("attribute_not_exists(#apply_until)"),
+        };
+        Ok(Some(vec![noted, claimed, recovery]))
     }
 
     /// All checkpoints that have not expired at `now`, newest first.
@@ -182,9 +231,7 @@ impl Store {
         Ok(CheckpointHeader {
             id,
             ended_at: item.time("ended_at")?,
-            disowned_by: item
-                .some_text("disowned_by")?
-                .map(|plan| PlanId(plan.to_owned())),
+            disowned: disowned(item)?,
             anomalies: anomalies.unwrap_or_default(),
             pinned: item.some_flag("pinned")?.unwrap_or(false),
             expires_at,
@@ -271,7 +318,7 @@ impl Store {
             past.push(PastCommit {
                 at: item.time("ended_at")?,
                 offset: then.committed.as_ref().map(|c| c.offset),
-                disowned: item.some_text("disowned_by")?.is_some(),
+                disowned: disowned(&item)?.by(&of.partition).is_some(),
             });
         }
         past.reverse();
@@ -330,8 +377,8 @@ impl Store {
         Ok(())
     }
 
-    /// Marks every checkpoint of `after < ended_at <= until` as undone by a plan, where none is so marked yet.
-    /// Returns how many it marked.
+    /// Marks in every checkpoint of `after < ended_at <= until` what a plan undid of it, besides what others did. Returns
+    /// in how many that says something new.
     ///
     /// # Errors
     /// The table cannot be reached, or an item is damaged.
@@ -339,40 +386,58 @@ impl Store {
         &self,
         cluster: &ClusterId,
         group: &GroupId,
-        after: Timestamp,
-        until: Timestamp,
+        (after, until): (Timestamp, Timestamp),
         by: &PlanId,
+        undone: &Undone,
     ) -> Result<usize> {
-        self.try_disown(cluster, group, after, until, by)
-            .await
-            .map_err(|cause| cause.of("disown"))
+        let disown = async {
+            if until <= after {
+                return Ok(0);
+            }
+            let pk = keys::checkpoints(cluster, group);
+            let range = Range::Between(keys::from(after), keys::checkpoints_until(until));
+            let mut marked = 0;
+            for item in self.query(&pk, range, MARKS).await? {
+                // The range holds `after` itself.
+                if item.time("ended_at")? > after {
+                    let key = Key::new(pk.clone(), item.text("sk")?);
+                    marked += usize::from(self.mark(&key, item, by, undone).await?);
+                }
+            }
+            Ok(marked)
+        };
+        disown.await.map_err(|cause: Cause| cause.of("disown"))
     }
 
-    async fn try_disown(
+    /// Adds a plan's mark to those of one checkpoint; says whether it is new. Another plan may do so at the same time.
+    async fn mark(
         &self,
-        cluster: &ClusterId,
-        group: &GroupId,
-        after: Timestamp,
-        until: Timestamp,
+        key: &Key,
+        mut item: Item,
         by: &PlanId,
-    ) -> Result<usize, Cause> {
-        if until <= after {
-            return Ok(0);
-        }
-        let range = Range::Between(keys::from(after), keys::checkpoints_until(until));
-        let mut marked = 0;
-        for header in self.all_headers(cluster, group, range).await? {
-            // The range holds `after` itself.
-            if header.ended_at <= after || header.disowned_by.is_some() {
-                continue;
+        undone: &Undone,
+    ) -> Result<bool, Cause> {
+        for tries in 0..TRIES {
+            let Some(with) = disowned(&item)?.with(by, undone) else {
+                return Ok(false);
+            };
+            let set = Write::change(key.clone(), "SET #disowned_by = :new")
+                .value(":new", text(marks::write(&with)));
+            let set = match item.some_text(DISOWNED_BY)? {
+                None => set.when("attribute_exists(#pk) AND attribute_not_exists(#disowned_by)"),
+                Some(old) => set.when("#disowned_by = :old").value(":old", text(old)),
+            };
+            if self.update(set).await? {
+                return Ok(true);
             }
-            let key = keys::checkpoint(cluster, group, header.ended_at, &header.id);
-            let disown = Write::change(key, "SET #disowned_by = :by")
-                .when("attribute_exists(#pk) AND attribute_not_exists(#disowned_by)")
-                .value(":by", text(&by.0));
-            marked += usize::from(self.update(disown).await?);
+            match self.get(key).await? {
+                // Deleted, since it had expired.
+                None => return Ok(false),
+                Some(there) => item = there,
+            }
+            back_off(tries).await;
         }
-        Ok(marked)
+        Err(Cause::Contended)
     }
 
     /// Remembers until `until` that the group has a checkpoint, so that it is missed when it disappears.
@@ -505,6 +570,12 @@ impl Store {
             Err(cause) => Err(cause.of("note_moved")),
         }
     }
+}
+
+/// What rewinds undid of the checkpoint of an item.
+fn disowned(item: &Item) -> Result<Disowned, Damaged> {
+    item.some_text(DISOWNED_BY)?
+        .map_or_else(|| Ok(Disowned::default()), marks::read)
 }
 
 /// The write of [`Store::note_moved`]; its condition fails where a later time stands.

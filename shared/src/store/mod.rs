@@ -15,6 +15,7 @@ mod incidents;
 mod item;
 mod keys;
 mod looks;
+mod marks;
 mod pack;
 mod plans;
 mod quarantine;

@@ -52,3 +52,57 @@ impl Store {
             .map_err(|cause| cause.of("plan"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::pack::{LIMIT, unpack};
+    use super::*;
+    use crate::domain::plan::PlanResult;
+    use crate::page::tests::plan;
+
+    /// The most metadata that brokers take by default, on both sides of every move. Ten times as many moves as are packed
+    /// here have to fit.
+    #[test]
+    fn a_plan_of_ten_thousand_partitions_with_long_metadata_can_be_kept() {
+        let mut plan = plan();
+        let mut random = 0x2545_f491_4f6c_dd1d_u64;
+        let mut noise = move || {
+            std::iter::repeat_with(|| {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                random.to_le_bytes()
+            })
+            .take(512)
+            .flatten()
+            .collect::<Vec<u8>>()
+        };
+        let only = plan.moves[0].clone();
+        plan.moves = (0..1_000)
+            .map(|n| {
+                let mut m = only.clone();
+                m.partition.partition = n;
+                for committed in [&mut m.from, &mut m.to] {
+                    committed.as_mut().unwrap().metadata = noise();
+                }
+                m
+            })
+            .collect();
+        let record = PlanRecord {
+            id: plan.id.clone(),
+            execution: "execution-1".to_owned(),
+            created_at: plan.created_at,
+            cluster: plan.cluster.clone(),
+            group: plan.group.clone(),
+            dry_run: false,
+            requested_by: String::new(),
+            reason: String::new(),
+            result: PlanResult::Ready(plan),
+        };
+        let json = serde_json::to_vec(&record).unwrap().len();
+        assert!(json * 10 < LIMIT, "{json}");
+        let packed = Packed::new(&record).unwrap();
+        let back: PlanRecord = unpack(packed.bytes()).unwrap();
+        assert!(back == record, "it comes back as it was");
+    }
+}

@@ -4,16 +4,21 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::error::Cause;
-use super::item::{Attributes, item, json, text, ttl};
+use super::item::{Attributes, Item, item, json, text, time, ttl};
+use super::table::{Transacted, Write};
 use super::{Result, Store, keys};
 use crate::domain::identity::Identity;
 
-/// As long as Step Functions knows an execution by its name (AWS Step Functions, quotas: 90 days after its end).
-const KEPT: SignedDuration = SignedDuration::from_hours(100 * 24);
+/// How long a note makes a plan somebody's. The execution is started right after it, and plans at once; much later, the
+/// name may be free again for whoever knows what was asked under it.
+const BELIEVED: SignedDuration = SignedDuration::from_hours(1);
+/// How long a note is kept: longer than a plan takes from the request to the last moment in which it may be applied, so
+/// that the two can be compared until then.
+const KEPT: SignedDuration = SignedDuration::from_hours(24);
 
 impl Store {
     /// Notes, before the execution of this name is started, who asks for exactly the request of this hash. The first
-    /// note stands; `false` says that it is another one.
+    /// note stands until it is too old; `false` says that it is another one.
     ///
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
@@ -24,39 +29,93 @@ impl Store {
         identity: &Identity,
         now: Timestamp,
     ) -> Result<bool> {
-        let note = item(keys::requester(execution))
-            .with("request", text(request))
-            .with("identity", json(identity))
-            .with("ttl", ttl(now + KEPT));
-        let noted = self.put_new(note).await;
-        if noted.map_err(|cause| cause.of("note_requester"))? {
-            return Ok(true);
-        }
-        let stands = self.requester(execution, request).await?;
-        Ok(stands.is_some_and(|stands| stands.is(identity)))
+        let noted = async {
+            let note = item(keys::requester(execution))
+                .with("request", text(request))
+                .with("identity", json(identity))
+                .with("believed_until", time(now + BELIEVED))
+                .with("ttl", ttl(now + KEPT));
+            // The same once more makes the note young again.
+            let put = Write::put(note)
+                .when(
+                    "attribute_not_exists(#pk) OR #ttl <= :now \
+                     OR (#request = :request AND #identity = :identity)",
+                )
+                .value(":now", ttl(now))
+                .value(":request", text(request))
+                .value(":identity", json(identity));
+            if matches!(self.transact(&[put]).await?, Transacted::Done) {
+                return Ok(true);
+            }
+            let stands = self.note(execution, now).await?;
+            Ok(match stands {
+                Some(note) if note.text("request")? == request => {
+                    asked(&note)?.is_some_and(|stands| stands.is(identity))
+                }
+                Some(_) | None => false,
+            })
+        };
+        noted
+            .await
+            .map_err(|cause: Cause| cause.of("note_requester"))
     }
 
-    /// Who is known to have asked for exactly the request of this hash by the execution of this name.
+    /// Who is known to ask, now, for exactly the request of this hash by the execution of this name.
     ///
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
-    pub async fn requester(&self, execution: &str, request: &str) -> Result<Option<Identity>> {
-        self.try_requester(execution, request)
-            .await
-            .map_err(|cause| cause.of("requester"))
-    }
-
-    async fn try_requester(
+    pub async fn requester(
         &self,
         execution: &str,
         request: &str,
-    ) -> Result<Option<Identity>, Cause> {
-        let Some(item) = self.get(&keys::requester(execution)).await? else {
+        now: Timestamp,
+    ) -> Result<Option<Identity>> {
+        let known = async {
+            let Some(note) = self.note(execution, now).await? else {
+                return Ok(None);
+            };
+            // A note that does not say until when is of an earlier release, and may be months old.
+            let believed = note.some_time("believed_until")?;
+            let believed = believed.is_some_and(|until| now < until);
+            if !believed || note.text("request")? != request {
+                return Ok(None);
+            }
+            asked(&note)
+        };
+        known.await.map_err(|cause: Cause| cause.of("requester"))
+    }
+
+    /// Who is on record to have asked by the execution of this name, so that a plan can be held to it.
+    ///
+    /// # Errors
+    /// The item is damaged, or the table cannot be reached.
+    pub async fn noted_requester(
+        &self,
+        execution: &str,
+        now: Timestamp,
+    ) -> Result<Option<Identity>> {
+        let noted = async {
+            match self.note(execution, now).await? {
+                None => Ok(None),
+                Some(note) => asked(&note),
+            }
+        };
+        noted
+            .await
+            .map_err(|cause: Cause| cause.of("noted_requester"))
+    }
+
+    /// The note, unless its time is over: DynamoDB deletes it some time after that.
+    async fn note(&self, execution: &str, now: Timestamp) -> Result<Option<Item>, Cause> {
+        let note = self.get(&keys::requester(execution)).await?;
+        let Some(note) = note else {
             return Ok(None);
         };
-        if item.text("request")? != request {
-            return Ok(None);
-        }
-        Ok(item.some_json("identity")?)
+        let until = note.some_number("ttl")?.unwrap_or_default();
+        Ok((now.as_second() < until).then_some(note))
     }
+}
+
+fn asked(note: &Item) -> Result<Option<Identity>, Cause> {
+    Ok(note.some_json("identity")?)
 }

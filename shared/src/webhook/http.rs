@@ -1,6 +1,6 @@
 //! Requests and answers, apart from the shape that API Gateway gives them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use aws_lambda_events::apigw::ApiGatewayV2httpResponse;
 use aws_lambda_events::encodings::Body;
@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::problem::Problem;
+use crate::oidc::listed;
 
 /// What a body may have, in bytes.
 pub const LONGEST_BODY: usize = 256 * 1024;
@@ -72,6 +73,23 @@ impl Request {
         let jwt = self.request_context.authorizer.as_ref()?.jwt.as_ref()?;
         let claim = jwt.claims.get(name)?.as_str()?;
         Some(claim).filter(|claim| !claim.is_empty())
+    }
+
+    /// The names in such a claim: a list, or one name.
+    pub(super) fn listed(&self, name: &str) -> BTreeSet<String> {
+        let jwt = self.request_context.authorizer.as_ref();
+        let claim = jwt.and_then(|authorizer| authorizer.jwt.as_ref()?.claims.get(name));
+        match claim {
+            Some(Value::String(text)) => listed(text),
+            Some(Value::Array(names)) => {
+                let names = names.iter().filter_map(Value::as_str);
+                names
+                    .filter(|name| !name.is_empty())
+                    .map(str::to_owned)
+                    .collect()
+            }
+            _ => BTreeSet::new(),
+        }
     }
 
     pub(super) fn parameter(&self, name: &str) -> &str {

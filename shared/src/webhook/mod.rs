@@ -11,6 +11,7 @@ mod choose;
 mod http;
 mod names;
 mod operator;
+mod people;
 mod problem;
 mod recovery;
 mod run;
@@ -23,7 +24,6 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::config::{Config, Sender, SenderKind};
-use crate::domain::identity::Identity;
 use crate::error::chain;
 use crate::executions::Executions;
 use crate::functions::Functions;
@@ -31,6 +31,7 @@ use crate::secrets::Secrets;
 use crate::store::Store;
 pub use http::{Answer, LONGEST_BODY, Request};
 use names::Asker;
+pub use people::TokenIssuer;
 use problem::Problem;
 
 /// What the webhook needs.
@@ -50,19 +51,20 @@ pub struct WebhookDeps {
     pub guard: String,
     /// The recovery state machine, by its ARN.
     pub state_machine: String,
-    /// Whose tokens API Gateway lets in at `/v1`; `None` where nobody's.
-    pub issuer: Option<TokenIssuer>,
+    /// Whom this deployment serves.
+    pub callers: Callers,
     /// The clock.
     pub now: fn() -> Timestamp,
 }
 
-/// The issuer of API clients' tokens. API Gateway checks these; here is only read what they say.
+/// Whom a deployment serves. Each kind has one of its own, so that the right to say who asked is not in the function that
+/// every stranger reaches.
 #[derive(Debug, Clone)]
-pub struct TokenIssuer {
-    /// Its identifier.
-    pub id: String,
-    /// The claim that tells one person from all others, as the approval page has it.
-    pub person_claim: String,
+pub enum Callers {
+    /// Alert senders and operators, by their secrets.
+    Senders,
+    /// People, by a token of the issuer that the route's authorizer found to be good.
+    People(TokenIssuer),
 }
 
 /// Answers one event of the HTTP API.
@@ -91,6 +93,13 @@ pub async fn respond(request: &Request, deps: &WebhookDeps) -> Answer {
 }
 
 async fn answer(request: &Request, deps: &WebhookDeps) -> Result<Answer, Problem> {
+    match &deps.callers {
+        Callers::Senders => answer_sender(request, deps).await,
+        Callers::People(issuer) => answer_person(request, issuer, deps).await,
+    }
+}
+
+async fn answer_sender(request: &Request, deps: &WebhookDeps) -> Result<Answer, Problem> {
     match request.route_key.as_str() {
         "POST /webhooks/{sender}" => {
             let sender = sender(request, deps).await?;
@@ -104,22 +113,33 @@ async fn answer(request: &Request, deps: &WebhookDeps) -> Result<Answer, Problem
             let asker = Asker::Sender(&operator.name);
             operator::ask_rewind(operator, asker, request, deps).await
         }
-        // The routes under v1 are there only with their authorizer.
-        "POST /v1/rewinds" => {
-            let person = person(request, deps.issuer.as_ref())?;
-            let operator = Sender::person(person.name());
-            operator::ask_rewind(&operator, Asker::Person(&person), request, deps).await
-        }
-        "GET /v1/recoveries/{id}" => {
-            let person = person(request, deps.issuer.as_ref())?;
-            let (operator, id) = (Sender::person(person.name()), request.parameter("id"));
-            recovery::show(&operator, Asker::Person(&person), id, deps).await
-        }
         "GET /recoveries/{id}" => {
             let operator = operator(request, deps).await?;
             let (asker, id) = (Asker::Sender(&operator.name), request.parameter("id"));
             recovery::show(operator, asker, id, deps).await
         }
+        _ => Err(Problem::Route),
+    }
+}
+
+/// The routes under v1 are there only with their authorizer.
+async fn answer_person(
+    request: &Request,
+    issuer: &TokenIssuer,
+    deps: &WebhookDeps,
+) -> Result<Answer, Problem> {
+    match request.route_key.as_str() {
+        "POST /v1/rewinds" => {
+            let person = issuer.person(request)?;
+            let operator = Sender::person(person.name());
+            operator::ask_rewind(&operator, Asker::Person(&person), request, deps).await
+        }
+        "GET /v1/recoveries/{id}" => {
+            let person = issuer.person(request)?;
+            let (operator, id) = (Sender::person(person.name()), request.parameter("id"));
+            recovery::show(&operator, Asker::Person(&person), id, deps).await
+        }
+        "GET /v1/me" => issuer.me(request),
         _ => Err(Problem::Route),
     }
 }
@@ -140,19 +160,6 @@ async fn sender<'d>(request: &Request, deps: &'d WebhookDeps) -> Result<&'d Send
         tracing::warn!(sender = sender.name, "a secret is not the sender's");
         Err(Problem::Unknown)
     }
-}
-
-/// The person whose token the route's authorizer found to be good.
-fn person(request: &Request, issuer: Option<&TokenIssuer>) -> Result<Identity, Problem> {
-    let issuer = issuer.ok_or(Problem::NoPerson)?;
-    if request.claim("iss") != Some(&issuer.id) {
-        return Err(Problem::NoPerson);
-    }
-    let subject = request.claim(&issuer.person_claim);
-    let subject = subject.ok_or(Problem::NoPerson)?;
-    let name = ["name", "preferred_username", "email"];
-    let name = name.iter().find_map(|claim| request.claim(claim));
-    Ok(Identity::new(&issuer.id, subject, name.unwrap_or_default()))
 }
 
 /// The operator whose secret was sent: where no path names one, the secret does.

@@ -17,6 +17,10 @@ pub(super) enum Problem {
     Unknown,
     /// The token names nobody.
     NoPerson,
+    /// The token is a machine's.
+    Machine { why: String },
+    /// The person is none of those who may ask.
+    MayNotAsk { missing: String },
     /// An operator's route, and no operator.
     NotAnOperator,
     /// A group that the sender may not name.
@@ -76,7 +80,8 @@ impl From<Problem> for Answer {
             Problem::Route => Self::new(
                 404,
                 "NO_SUCH_ROUTE",
-                "write POST /webhooks/SENDER, POST /rewinds or GET /recoveries/ID",
+                "write POST /webhooks/SENDER, POST /rewinds or GET /recoveries/ID; with a token of the issuer POST \
+                 /v1/rewinds, GET /v1/recoveries/ID or GET /v1/me",
             ),
             Problem::Unknown => Self::new(
                 401,
@@ -87,6 +92,21 @@ impl From<Problem> for Answer {
                 401,
                 "NOBODY",
                 "send an access token of the configured issuer that has the claim by which people are told apart",
+            ),
+            Problem::Machine { why } => Self::new(
+                403,
+                "NOT_A_PERSON",
+                format!(
+                    "this is the token of a machine ({why}), and people ask here; a machine asks with a sender's secret at \
+                     POST /rewinds"
+                ),
+            ),
+            Problem::MayNotAsk { missing } => Self::new(
+                403,
+                "MAY_NOT_ASK",
+                format!(
+                    "{missing}; ask those who run the issuer for it, and GET /v1/me for what is seen of you"
+                ),
             ),
             Problem::NotAnOperator => Self::new(
                 403,

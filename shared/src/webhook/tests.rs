@@ -3,13 +3,13 @@ use std::collections::BTreeMap;
 use data_encoding::BASE64;
 use serde_json::{Value, json};
 
+use super::TokenIssuer;
 use super::body::{Alert, firing};
 use super::choose::groups;
 use super::http::{Answer, LONGEST_BODY, Request};
 use super::operator::{guard_event, key, rewind_input};
 use super::problem::Problem;
 use super::recovery::{may_see, result};
-use super::{TokenIssuer, person};
 use crate::config::{Config, Sender, SenderKind};
 use crate::domain::audit::{Audit, AuditStatus};
 use crate::domain::identity::{Identity, Requester};
@@ -374,47 +374,159 @@ fn a_rewind_is_a_dry_run_unless_it_says_otherwise_and_names_who_really_asked() {
     }
 }
 
+fn issuer(groups: &[&str], scope: Option<&str>) -> Result<TokenIssuer, String> {
+    TokenIssuer::new(
+        "https://id.example".to_owned(),
+        "oid".to_owned(),
+        "groups".to_owned(),
+        groups.iter().map(|&group| group.to_owned()).collect(),
+        scope.map(str::to_owned),
+    )
+}
+
+/// A request as API Gateway hands it over.
+fn handed_over(context: Value) -> Request {
+    serde_json::from_value(json!({
+        "routeKey": "POST /v1/rewinds", "requestContext": context,
+        "headers": {"authorization": "Bearer whatever"},
+    }))
+    .unwrap()
+}
+
+fn with_claims(claims: Value) -> Request {
+    handed_over(json!({"authorizer": {"jwt": {"claims": claims, "scopes": null}}}))
+}
+
+fn maras_claims() -> Value {
+    json!({
+        "iss": "https://id.example", "oid": "7", "sub": "of this client", "name": "Mara Ito", "exp": "1",
+        "groups": "[askers others]", "scope": "openid rewinds:ask", "azp": "cli",
+    })
+}
+
+fn changed(name: &str, value: Value) -> Request {
+    let mut claims = maras_claims();
+    claims[name] = value;
+    with_claims(claims)
+}
+
+fn code(asked: Result<Identity, Problem>) -> Option<&'static str> {
+    asked.err().map(|problem| Answer::from(problem).code)
+}
+
 #[test]
 fn a_person_is_who_the_authorizer_says_and_nobody_without_it() {
-    let issuer = TokenIssuer {
-        id: "https://id.example".to_owned(),
-        person_claim: "oid".to_owned(),
-    };
-    let event = |context: Value| -> Request {
-        serde_json::from_value(json!({
-            "routeKey": "POST /v1/rewinds", "requestContext": context,
-            "headers": {"authorization": "Bearer whatever"},
-        }))
-        .unwrap()
-    };
-    let claims =
-        |claims: Value| event(json!({"authorizer": {"jwt": {"claims": claims, "scopes": null}}}));
-    let good = json!({"iss": issuer.id, "oid": "7", "sub": "of this client", "name": "Mara Ito", "exp": "1"});
-    let found = person(&claims(good.clone()), Some(&issuer)).unwrap();
-    assert_eq!(found, Identity::new(&issuer.id, "7", "Mara Ito"));
+    let issuer = issuer(&["askers"], None).unwrap();
+    let found = issuer.person(&with_claims(maras_claims())).unwrap();
+    let mara =
+        Identity::new("https://id.example", "7", "Mara Ito").with_aliases(["of this client"]);
+    assert_eq!(found, mara);
     assert_eq!(found.name(), "Mara Ito");
 
-    let mut without = vec![
-        event(json!({})),
-        event(json!({"authorizer": null})),
-        claims(json!({})),
-    ];
-    for (name, value) in [
-        ("iss", json!("https://evil.example")),
-        ("oid", json!("")),
-        ("oid", json!(7)),
-        ("oid", Value::Null),
+    for request in [
+        handed_over(json!({})),
+        handed_over(json!({"authorizer": null})),
+        with_claims(json!({})),
+        changed("iss", json!("https://evil.example")),
+        changed("oid", json!("")),
+        changed("oid", json!(" ")),
+        changed("oid", json!(7)),
+        changed("oid", Value::Null),
     ] {
-        let mut bad = good.clone();
-        bad[name] = value;
-        without.push(claims(bad));
-    }
-    for request in without {
-        let answer = Answer::from(person(&request, Some(&issuer)).unwrap_err());
+        let answer = Answer::from(issuer.person(&request).unwrap_err());
         assert_eq!((answer.status, answer.code), (401, "NOBODY"));
     }
-    let answer = Answer::from(person(&claims(good), None).unwrap_err());
-    assert_eq!((answer.status, answer.code), (401, "NOBODY"));
+}
+
+#[test]
+fn a_machine_is_nobody_whatever_group_it_is_in() {
+    let issuer = issuer(&["askers"], Some("rewinds:ask")).unwrap();
+    for (name, value) in [
+        ("sub", "cli"),
+        ("idtyp", "app"),
+        ("gty", "client-credentials"),
+        ("preferred_username", "service-account-ci"),
+    ] {
+        let request = changed(name, json!(value));
+        let answer = Answer::from(issuer.person(&request).unwrap_err());
+        assert_eq!(
+            (answer.status, answer.code),
+            (403, "NOT_A_PERSON"),
+            "{name}"
+        );
+        let me = issuer.me(&request).unwrap().body();
+        assert_eq!(
+            (&me["person"], &me["may_ask"]),
+            (&json!(false), &json!(false))
+        );
+    }
+}
+
+#[test]
+fn only_who_is_in_a_named_group_and_has_the_named_scope_may_ask() {
+    let refused = Some("MAY_NOT_ASK");
+    let by_group = issuer(&["askers", "leads"], None).unwrap();
+    let by_scope = issuer(&[], Some("rewinds:ask")).unwrap();
+    let by_both = issuer(&["askers"], Some("rewinds:ask")).unwrap();
+    for (issuer, name, value, wanted) in [
+        (&by_group, "groups", json!("[others leads]"), None),
+        (&by_group, "groups", json!(["leads"]), None),
+        (&by_group, "groups", json!("leads"), None),
+        (&by_group, "groups", json!("[others]"), refused),
+        (&by_group, "groups", json!("[]"), refused),
+        (&by_group, "groups", json!("[Askers]"), refused),
+        (&by_group, "groups", json!("[askers-2]"), refused),
+        (&by_group, "groups", json!(""), refused),
+        (&by_group, "groups", json!(7), refused),
+        (&by_group, "groups", Value::Null, refused),
+        (&by_group, "scope", Value::Null, None),
+        (&by_scope, "groups", Value::Null, None),
+        (&by_scope, "scope", json!("rewinds:ask"), None),
+        (&by_scope, "scope", json!("[openid rewinds:ask]"), None),
+        (&by_scope, "scope", json!("rewinds:asking"), refused),
+        (&by_scope, "scope", Value::Null, refused),
+        (&by_both, "azp", json!("another"), None),
+        (&by_both, "groups", json!("[others]"), refused),
+        (&by_both, "scope", json!("openid"), refused),
+    ] {
+        let request = changed(name, value.clone());
+        assert_eq!(code(issuer.person(&request)), wanted, "{name} {value}");
+        let me = issuer.me(&request).unwrap().body();
+        assert_eq!(me["may_ask"], wanted.is_none(), "{name} {value}");
+    }
+    let mut entra = maras_claims();
+    entra.as_object_mut().unwrap().remove("scope");
+    entra["scp"] = json!("rewinds:ask");
+    assert_eq!(code(by_scope.person(&with_claims(entra))), None);
+}
+
+#[test]
+fn an_issuer_that_lets_everybody_ask_is_none() {
+    for (groups, scope, says) in [
+        (&[][..], None, "neither a group nor a scope"),
+        (&["on call"], None, "two groups"),
+        (&["a,b"], Some("rewinds:ask"), "two groups"),
+    ] {
+        let refused = issuer(groups, scope).unwrap_err();
+        assert!(refused.contains(says), "{refused}");
+    }
+}
+
+#[test]
+fn a_person_is_told_whom_the_api_sees() {
+    let issuer = issuer(&["askers"], None).unwrap();
+    let me = issuer.me(&with_claims(maras_claims())).unwrap();
+    assert_eq!(
+        me.body(),
+        json!({
+            "code": "YOU",
+            "message": "subject 7 (\"Mara Ito\"), identity verified by https://id.example, who may ask",
+            "issuer": "https://id.example", "person_claim": "oid", "subject": "7", "name": "Mara Ito",
+            "aliases": ["of this client"], "person": true, "may_ask": true,
+        })
+    );
+    let nobody = Answer::from(issuer.me(&handed_over(json!({}))).unwrap_err());
+    assert_eq!(nobody.status, 401);
 }
 
 #[test]
@@ -488,6 +600,7 @@ fn an_answer_tells_the_foremost_of_many_refusals_and_counts_them_all() {
         message: String::new(),
         requested_by: String::new(),
         requester: Requester::Unverified,
+        from_dry_run: false,
         reason: String::new(),
         decided_by: None,
         decider: None,

@@ -536,9 +536,7 @@ async fn a_rejection_is_told_with_its_reason(world: &World) -> Outcome {
     let told = world.told(&asked.execution.arn)?;
     assert_eq!(told.len(), 1);
     assert!(
-        told[0].contains(
-            "not today &lt;b&gt;&amp;&lt;/b&gt; *not* like this &lt;!channel&gt; ask &lt;@U012ABCDEF&gt;"
-        ),
+        told[0].contains("not today <b>&</b> *not* like this <!channel> ask <@U012ABCDEF>"),
         "{told:?}"
     );
 
@@ -726,7 +724,8 @@ async fn every_answer_keeps_to_itself(world: &World) -> Outcome {
             415,
             asked.send(Method::POST, &[], Some(String::new())).await?,
         ),
-        (303, asked.decide("reject", "").await?),
+        (422, asked.decide("reject", " ").await?),
+        (303, asked.decide("reject", "a test").await?),
     ];
     let policy = [
         "default-src 'none'",

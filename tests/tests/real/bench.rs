@@ -230,6 +230,8 @@ impl Bench {
             created_at: Timestamp::now(),
             approve_by: plan.approve_by,
             status: ApprovalStatus::Pending,
+            decision: None,
+            from_dry_run: false,
             decided_by: None,
             decider: None,
             decided_at: None,

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use fantoccini::Locator;
 use offset_guard::domain::approval::ApprovalStatus;
 use offset_guard::page::visible;
 use offset_guard_local::browser::{Browser, Key};
@@ -17,6 +18,7 @@ on_kafka_4!(
     a_person_approves_and_follows,
     a_keyboard_is_enough,
     a_person_rejects_and_another_window_comes_too_late,
+    a_program_that_sends_every_form_decides_nothing,
     a_page_that_was_left_open_says_that_time_is_over,
     a_form_of_another_link_and_a_link_that_was_replaced_do_nothing,
     hostile_names_are_text,
@@ -300,6 +302,30 @@ async fn a_person_rejects_and_another_window_comes_too_late(world: &World) -> Ou
     Ok(())
 }
 
+/// Scanners of mail and chat open links in a browser and send what forms they find, past the browser's own checks.
+async fn a_program_that_sends_every_form_decides_nothing(world: &World) -> Outcome {
+    let asked = Asked::of(world, "test").await?;
+    let before = asked.state(world).await?;
+    let browser = Browser::start().await?;
+    browser.goto(&asked.link).await?;
+    let forms = browser.webdriver().find_all(Locator::Css("form")).await?;
+    assert_eq!(forms.len(), 2);
+    for index in 0..forms.len() {
+        browser.goto(&asked.link).await?;
+        browser
+            .webdriver()
+            .execute("document.forms[arguments[0]].submit()", vec![json!(index)])
+            .await?;
+        browser
+            .until_text("[role=alert]", "Nothing was decided", PATIENCE)
+            .await?;
+        assert_eq!(asked.state(world).await?, before);
+    }
+    look(world, &browser, "unsaid").await?;
+    browser.stop().await?;
+    Ok(())
+}
+
 async fn a_page_that_was_left_open_says_that_time_is_over(world: &World) -> Outcome {
     let browser = Browser::start().await?;
     let asked = Asked::of(world, "hasty").await?;
@@ -427,7 +453,7 @@ async fn hostile_names_are_text(world: &World) -> Outcome {
     browser.goto(&asked.link).await?;
     harmless(&browser, &asked).await?;
 
-    // In Slack the only thing between angle brackets is the link, and no line is a stranger's.
+    // In Slack the only text with markup is the page's own line, and no line is a stranger's.
     let messages = world.stack.slack().messages()?;
     let told: Vec<_> = messages
         .iter()
@@ -435,16 +461,24 @@ async fn hostile_names_are_text(world: &World) -> Outcome {
         .collect();
     assert_eq!(told.len(), 2, "the request and the result");
     for message in told {
-        let all = message
-            .to_string()
-            .replace(&format!("<{}|", asked.link), "");
-        assert!(!all.contains('<'), "{all}");
+        let blocks = message["blocks"].as_array().ok_or("no blocks")?;
+        for text in blocks
+            .iter()
+            .flat_map(|block| [&block["text"], &block["elements"][0]])
+        {
+            let link = format!("<{}|read the plan>", asked.link);
+            let text_of_it = text["text"].as_str().unwrap_or_default();
+            match text["type"].as_str() {
+                Some("mrkdwn") => assert!(text_of_it.ends_with(&link), "{text}"),
+                Some("plain_text") => assert_eq!(text["emoji"], false),
+                _ => assert!(text.is_null(), "{text}"),
+            }
+        }
+        let title = message["text"].as_str().unwrap_or_default();
+        assert!(!title.contains('<'), "{title}");
         let text = text_of(message);
         assert!(!text.contains("\n*Decide before noon*"), "{text}");
-        assert!(
-            text.contains("&lt;script&gt;alert(1)&lt;/script&gt;&amp;\"'"),
-            "{text}"
-        );
+        assert!(text.contains("<script>alert(1)</script>&\"'"), "{text}");
     }
     // Nor is a line of a function's log.
     for (name, text) in logs(world).await? {

@@ -44,7 +44,9 @@ async fn only_people_whom_the_provider_knows_decide() -> Outcome {
             ("OidcIssuer", keycloak.issuer().as_str()),
             ("OidcClientId", keycloak::PAGE_CLIENT),
             ("OidcGroups", keycloak::APPROVERS),
+            ("OidcPersonClaim", "sub"),
             ("OidcApiAudience", keycloak::API_AUDIENCE),
+            ("OidcApiGroups", keycloak::APPROVERS),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned())),
     );
@@ -59,6 +61,7 @@ async fn only_people_whom_the_provider_knows_decide() -> Outcome {
     a_member_signs_in_and_approves(&world, &keycloak).await?;
     whoever_is_in_no_group_that_may_decides_nothing(&world).await?;
     only_tokens_for_this_api_ask_for_anything(&world, &keycloak).await?;
+    only_people_in_the_named_group_ask(&world, &keycloak).await?;
     four_eyes_are_two_people(&world, &keycloak).await?;
     what_readme_shows_to_api_clients(&world, &keycloak).await?;
     nobody_told_a_secret(&world, &keycloak).await?;
@@ -148,9 +151,9 @@ async fn a_member_signs_in_and_approves(world: &World, keycloak: &Keycloak) -> O
     assert_eq!(approval.status, ApprovalStatus::Approved);
     let by = approval.decided_by.unwrap_or_default();
     let issuer = keycloak.issuer();
-    assert!(by.starts_with("Mara Ito (subject "), "{by}");
+    assert!(by.starts_with("subject "), "{by}");
     assert!(
-        by.ends_with(&format!("), identity verified by {issuer}")),
+        by.ends_with(&format!(" (\"Mara Ito\"), identity verified by {issuer}")),
         "{by}"
     );
     asked.execution.end().await?;
@@ -191,14 +194,16 @@ async fn whoever_is_in_no_group_that_may_decides_nothing(world: &World) -> Outco
     browser.click("#reason + button").await?;
     browser.until_text(LEAD, "Rejected", PATIENCE).await?;
     let by = asked.approval(world).await?.decided_by.unwrap_or_default();
-    assert!(by.starts_with("Dana Lund (subject "), "{by}");
+    assert!(
+        by.contains(" (\"Dana Lund\"), identity verified by "),
+        "{by}"
+    );
     browser.stop().await?;
     Ok(())
 }
 
 /// An access token of a person, as a command line gets one.
 async fn token(keycloak: &Keycloak, client: &str, person: &str) -> Result<String> {
-    let address = format!("{}/protocol/openid-connect/token", keycloak.issuer());
     let fields = [
         ("grant_type", "password"),
         ("client_id", client),
@@ -206,11 +211,37 @@ async fn token(keycloak: &Keycloak, client: &str, person: &str) -> Result<String
         ("password", &keycloak::password(person)),
         ("scope", "openid"),
     ];
+    access_token(keycloak, &fields).await
+}
+
+/// An access token of a program of its own, in the group of those who may ask.
+async fn machines_token(keycloak: &Keycloak) -> Result<String> {
+    let fields = [
+        ("grant_type", "client_credentials"),
+        ("client_id", keycloak::MACHINE_CLIENT),
+        ("client_secret", keycloak::MACHINE_SECRET),
+    ];
+    access_token(keycloak, &fields).await
+}
+
+async fn access_token(keycloak: &Keycloak, fields: &[(&str, &str)]) -> Result<String> {
+    let address = format!("{}/protocol/openid-connect/token", keycloak.issuer());
     let http = crate::asked::to_loopback(&address)?;
-    let answer = request(&http, Method::POST, &address, &[FORM], Some(form(&fields))).await?;
+    let answer = request(&http, Method::POST, &address, &[FORM], Some(form(fields))).await?;
     let answer: Value = serde_json::from_str(&answer.body)?;
     let token = answer["access_token"].as_str();
     Ok(token.ok_or("the provider gives no token")?.to_owned())
+}
+
+/// Whom the API sees.
+async fn me(world: &World, token: &str) -> Result<Value> {
+    let address = format!("{}/v1/me", world.stack.output("ApiUrl")?);
+    let http = crate::asked::to_loopback(&address)?;
+    let bearer = format!("Bearer {token}");
+    let headers = [("authorization", bearer.as_str())];
+    let answer = request(&http, Method::GET, &address, &headers, None).await?;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    Ok(serde_json::from_str(&answer.body)?)
 }
 
 /// Asks for a rewind as an API client does.
@@ -284,6 +315,44 @@ async fn only_tokens_for_this_api_ask_for_anything(world: &World, keycloak: &Key
     Ok(())
 }
 
+async fn only_people_in_the_named_group_ask(world: &World, keycloak: &Keycloak) -> Outcome {
+    let body = json!({ "request": { "group": world.group("test"), "shift_by": -1 } });
+    let code = |answer: &Answer| -> Result<Value> {
+        Ok(serde_json::from_str::<Value>(&answer.body)?["code"].clone())
+    };
+    let otto = token(keycloak, keycloak::API_CLIENT, "otto").await?;
+    let answer = ask(world, Some(&otto), "otto", &body).await?;
+    assert_eq!((answer.status, code(&answer)?), (403, json!("MAY_NOT_ASK")));
+    let seen = me(world, &otto).await?;
+    assert_eq!(
+        (&seen["name"], &seen["may_ask"]),
+        (&json!("Otto Berg"), &json!(false))
+    );
+
+    // A program is nobody, although it is in the group.
+    let machine = machines_token(keycloak).await?;
+    let answer = ask(world, Some(&machine), "machine", &body).await?;
+    assert_eq!(
+        (answer.status, code(&answer)?),
+        (403, json!("NOT_A_PERSON"))
+    );
+    let seen = me(world, &machine).await?;
+    assert_eq!(
+        (&seen["person"], &seen["may_ask"]),
+        (&json!(false), &json!(false))
+    );
+
+    let mara = token(keycloak, keycloak::API_CLIENT, "mara").await?;
+    let seen = me(world, &mara).await?;
+    assert_eq!(
+        (&seen["person"], &seen["may_ask"]),
+        (&json!(true), &json!(true))
+    );
+    let aliases = seen["aliases"].as_array().ok_or("no aliases")?;
+    assert!(aliases.contains(&json!("mara@example.com")), "{seen}");
+    Ok(())
+}
+
 async fn what_readme_shows_to_api_clients(world: &World, keycloak: &Keycloak) -> Outcome {
     let mut shell = Shell::of(world).await?;
     shell.define(DEFINITIONS).await?;
@@ -292,6 +361,11 @@ async fn what_readme_shows_to_api_clients(world: &World, keycloak: &Keycloak) ->
     let asked = "curl -X POST \"$(output ApiUrl)/v1/rewinds\"";
     let taken: Value = serde_json::from_str(&shell.block(asked, &[]).await?)?;
     assert_eq!(taken["code"], "ACCEPTED", "{taken}");
+    let me = "curl \"$(output ApiUrl)/v1/me\"";
+    let seen: Value = serde_json::from_str(&shell.block(me, &[]).await?)?;
+    assert_eq!(seen["may_ask"], true, "{seen}");
+    let rotate = "aws secretsmanager put-secret-value --secret-id \"$(output FormKeyArn)\"";
+    shell.block(rotate, &[]).await?;
     shell.has_run_all(Proof::RunWithSignIn)
 }
 
@@ -303,7 +377,7 @@ async fn four_eyes_are_two_people(world: &World, keycloak: &Keycloak) -> Outcome
         .commit(&group, &[Commit::new(&topic, 0, 5)])
         .await?;
     // Whoever may start an execution can write any name into it.
-    let named = json!({ "shift_by": -3, "requested_by": "Mara Ito (subject 7), identity verified by nobody" });
+    let named = json!({ "shift_by": -3, "requested_by": "subject 7 (\"Mara Ito\"), identity verified by nobody" });
     let refused = world.refused(world.rewind(&group, &named)).await?;
     assert_eq!(refused.codes, ["REQUESTER_UNVERIFIED"]);
 
@@ -343,7 +417,10 @@ async fn four_eyes_are_two_people(world: &World, keycloak: &Keycloak) -> Outcome
         page.contains("You asked for this plan, and this group needs four eyes"),
         "{page}"
     );
-    assert!(page.contains("Asked by Mara Ito (subject "), "{page}");
+    assert!(
+        page.contains("Asked by subject ") && page.contains(" (\"Mara Ito\")"),
+        "{page}"
+    );
     let forms = browser.webdriver().find_all(Locator::Css("#group")).await?;
     assert!(forms.is_empty());
     assert_eq!(asked.state(world).await?, before);

@@ -16,6 +16,8 @@ fn approval() -> Approval {
         created_at: at(0),
         approve_by: at(3600),
         status: ApprovalStatus::Pending,
+        decision: None,
+        from_dry_run: false,
         decided_by: None,
         decider: None,
         decided_at: None,
@@ -133,6 +135,7 @@ async fn a_decision_says_who_when_and_why() {
     request(&store, 1).await;
     let expected = Approval {
         status: ApprovalStatus::Approved,
+        decision: Some(Decision::Approve),
         decided_by: Some("grace".to_owned()),
         decided_at: Some(at(10)),
         reason: Some("looks right".to_owned()),

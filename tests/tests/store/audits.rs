@@ -31,6 +31,7 @@ pub(crate) fn audit(n: usize, outcome: Option<Outcome>) -> Audit {
         message: "every partition is at its target".to_owned(),
         requested_by: "ada".to_owned(),
         requester: Requester::Guard,
+        from_dry_run: false,
         reason: "a bad release".to_owned(),
         decided_by: Some("grace".to_owned()),
         decider: Some(Identity::new("https://id.example", "7", "Grace")),

@@ -5,13 +5,14 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use offset_guard::domain::checkpoint::{
     Anomaly, Checkpoint, CheckpointHeader, CheckpointId, CheckpointPartition,
 };
+use offset_guard::domain::disowned::{Disowned, Undone};
 use offset_guard::domain::offset::{ClusterId, GroupId, TopicId, TopicPartition};
 use offset_guard::domain::plan::{PartitionMove, PlanId};
-use offset_guard::store::{ErrorClass, Put, Store};
+use offset_guard::store::{ErrorClass, Opened, Put, Store};
 
 use super::support::{
-    Table, at, checkpoint, client, cluster, commit, group, heavy, hours, log, partitions, plan_id,
-    race, sk,
+    Table, at, checkpoint, claim, client, cluster, commit, group, heavy, hours, log, partitions,
+    plan_id, race, recovery, sk,
 };
 
 const PK: &str = "CHECKPOINT#5L6g3nShT-eMCtK--X86sw#shipment-sync";
@@ -60,7 +61,7 @@ async fn a_checkpoint_comes_back_as_it_was() {
         [CheckpointHeader {
             id: c.id.clone(),
             ended_at: at(0),
-            disowned_by: None,
+            disowned: Disowned::default(),
             anomalies: c.anomalies.clone(),
             pinned: false,
             expires_at: None,
@@ -317,7 +318,7 @@ async fn disowning_is_exclusive_of_the_source_and_inclusive_of_the_apply() {
     let (cluster, group) = (cluster(), group());
     let disown = async |after, until, by: &PlanId| {
         let marked = store
-            .disown(&cluster, &group, at(after), at(until), by)
+            .disown(&cluster, &group, (at(after), at(until)), by, &Undone::All)
             .await;
         marked.unwrap()
     };
@@ -333,7 +334,7 @@ async fn disowning_is_exclusive_of_the_source_and_inclusive_of_the_apply() {
         .await
         .into_iter()
         .rev()
-        .map(|h| h.disowned_by)
+        .map(|h| h.disowned.plans().next().cloned())
         .collect();
     let [first, second] = [Some(first), Some(second)];
     assert_eq!(
@@ -354,19 +355,115 @@ async fn twenty_plans_that_disown_the_same_time_mark_each_checkpoint_once() {
         async move {
             let by = plan_id(n);
             store
-                .disown(&cluster(), &group(), at(-1), at(9), &by)
+                .disown(&cluster(), &group(), (at(-1), at(9)), &by, &Undone::All)
                 .await
                 .unwrap()
         }
     })
     .await;
     assert_eq!(marked.iter().sum::<usize>(), 3);
-    assert!(
-        headers(&store)
-            .await
-            .iter()
-            .all(|h| h.disowned_by.is_some())
+    assert!(headers(&store).await.iter().all(|h| h.disowned.is_whole()));
+}
+
+/// Each plan undoes its own partition of the same checkpoints.
+#[tokio::test]
+async fn of_twenty_plans_that_undo_other_partitions_each_leaves_its_mark() {
+    let table = Table::new().await;
+    let store = table.store();
+    for n in 0..2 {
+        put(&store, &checkpoint(n, at(i64::try_from(n).unwrap()))).await;
+    }
+    let partition = |n: usize| TopicPartition::new("shipments", i32::try_from(n).unwrap());
+    // Fewer at a time than a mark is tried.
+    for round in 0..4 {
+        let marks = (0..5).map(|n| {
+            let (store, by) = (store.clone(), plan_id(round * 5 + n));
+            let undone = Undone::of(&[partition(round * 5 + n)]);
+            tokio::spawn(async move {
+                let times = (at(-1), at(9));
+                let marked = store
+                    .disown(&cluster(), &group(), times, &by, &undone)
+                    .await;
+                marked.unwrap()
+            })
+        });
+        for mark in marks.collect::<Vec<_>>() {
+            assert_eq!(mark.await.unwrap(), 2);
+        }
+    }
+    for header in headers(&store).await {
+        assert!(!header.disowned.is_whole());
+        for n in 0..20 {
+            assert_eq!(header.disowned.by(&partition(n)), Some(&plan_id(n)));
+        }
+        assert_eq!(header.disowned.by(&partition(20)), None);
+    }
+    // Of what is undone nothing is shown in a history, and of another partition all is.
+    let shown = async |n| {
+        let past = store
+            .history(&cluster(), &group(), &of_partition(n), at(9), at(9))
+            .await;
+        past.unwrap().iter().all(|past| past.disowned)
+    };
+    assert!(shown(0).await);
+    let by = plan_id(99);
+    let again = store
+        .disown(&cluster(), &group(), (at(-1), at(9)), &by, &Undone::All)
+        .await;
+    assert_eq!(again.unwrap(), 2);
+    assert!(headers(&store).await.iter().all(|h| h.disowned.is_whole()));
+}
+
+/// As an earlier release wrote it.
+#[tokio::test]
+async fn a_mark_of_an_earlier_release_disowns_the_whole_checkpoint() {
+    let table = Table::new().await;
+    let store = table.store();
+    put(&store, &checkpoint(1, at(0))).await;
+    let mut item = table.items(PK).await.remove(0);
+    let by = AttributeValue::S(plan_id(1).0);
+    item.insert("disowned_by".to_owned(), by);
+    table.put(item).await;
+    let whole = Disowned::by_one(plan_id(1), Undone::All);
+    assert_eq!(headers(&store).await[0].disowned, whole);
+}
+
+/// A reading may begin before an Apply and end after it. Then it holds what was there before, under a time of after.
+#[tokio::test]
+async fn what_was_read_while_a_recovery_moved_the_group_is_no_checkpoint() {
+    let table = Table::new().await;
+    let store = table.store();
+    let read = async |id, began, ended| {
+        let mut c = checkpoint(id, at(ended));
+        c.began_at = at(began);
+        store.put_checkpoint(&c, None).await.unwrap()
+    };
+    let (recovery, claim) = (recovery(1), claim(1, at(9_000)));
+    let open = store.open_recovery(&recovery, &claim, at(0)).await;
+    assert_eq!(open.unwrap(), Opened::Yes);
+    // A recovery that waits moves nothing, however long.
+    assert_eq!(read(1, 0, 10).await, Put::Stored);
+    assert!(store.begin_apply(&plan_id(1), at(130)).await.unwrap());
+    assert_eq!(read(2, 5, 20).await, Put::Moved, "it began before");
+    assert_eq!(read(3, 15, 25).await, Put::Moved, "it is still under way");
+    store.end_apply(&plan_id(1), at(130), at(30)).await.unwrap();
+    assert_eq!(read(4, 15, 40).await, Put::Moved, "it was under way");
+    assert_eq!(read(5, 30, 40).await, Put::Moved, "to the very end");
+    assert_eq!(
+        read(6, 31, 40).await,
+        Put::Stored,
+        "it is over, reported or not"
     );
+    // Once it is reported on, the group remembers when.
+    store
+        .note_moved(&cluster(), &group(), at(50))
+        .await
+        .unwrap();
+    assert_eq!(read(7, 50, 60).await, Put::Moved);
+    assert_eq!(read(8, 51, 60).await, Put::Stored);
+    let stored = ids(&store).await;
+    let expected = [8, 6, 1].map(|id| checkpoint(id, at(0)).id);
+    assert_eq!(stored, expected);
 }
 
 #[tokio::test]
@@ -542,6 +639,7 @@ fn of_partition(partition: i32) -> PartitionMove {
         to: None,
         log: log(),
         lost: 0,
+        may_rise_to: None,
     }
 }
 
@@ -555,7 +653,10 @@ async fn the_history_of_a_partition_is_that_of_the_newest_checkpoints() {
         put(&store, &checkpoint(n, at(i64::try_from(n).unwrap()))).await;
     }
     let by = PlanId("P".to_owned());
-    let marked = store.disown(&cluster, &group, at(57), at(58), &by).await;
+    let undone = Undone::of(&[TopicPartition::new("shipments", 0)]);
+    let marked = store
+        .disown(&cluster, &group, (at(57), at(58)), &by, &undone)
+        .await;
     assert_eq!(marked.unwrap(), 1);
     let all = headers(&store).await;
     let oldest_shown = &all[47];

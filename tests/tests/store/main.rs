@@ -9,6 +9,8 @@ mod audits;
 #[cfg(test)]
 mod checkpoints;
 #[cfg(test)]
+mod decision;
+#[cfg(test)]
 mod executions;
 #[cfg(test)]
 mod guard_runs;
@@ -17,13 +19,18 @@ mod incidents;
 #[cfg(test)]
 mod names;
 #[cfg(test)]
+mod people;
+#[cfg(test)]
 mod plans;
 #[cfg(test)]
 mod quarantine;
 #[cfg(test)]
+mod readings;
+#[cfg(test)]
 mod reconcile;
 #[cfg(test)]
 mod recoveries;
+#[cfg(test)]
 mod requesters;
 #[cfg(test)]
 mod samples;

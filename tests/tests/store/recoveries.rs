@@ -342,7 +342,7 @@ async fn the_end_of_one_apply_is_not_the_end_of_a_later_one() {
 
 fn pre_image(n: usize, count: i32) -> PreImage {
     let offset = i64::try_from(n).unwrap();
-    PreImage(
+    PreImage::of(
         partitions(count)
             .map(|partition| {
                 let before = (partition.partition % 3 != 0).then(|| commit(offset));
@@ -376,7 +376,7 @@ async fn a_pre_image_in_chunks_is_never_a_mix_of_two() {
     let store = table.store();
     let big = |n: usize| {
         let mut image = pre_image(n, 9);
-        for before in image.0.values_mut().flatten() {
+        for before in image.before.values_mut().flatten() {
             before.metadata = noise(n, 100_000);
         }
         image
@@ -397,7 +397,7 @@ async fn ten_thousand_partitions_have_a_pre_image_answers_and_a_result() {
     let store = table.store();
     let plan = plan_id(1);
     assert_eq!(open(&store, 1).await, Opened::Yes);
-    let image = PreImage(
+    let image = PreImage::of(
         partitions(10_000)
             .zip(0_i64..)
             .map(|(partition, n)| (partition, Some(commit(n * 7919))))

@@ -19,7 +19,9 @@ use offset_guard::domain::identity::Requester;
 use offset_guard::domain::offset::{
     ClusterId, CommittedOffset, GroupId, TopicId, TopicPartition, Watermarks,
 };
-use offset_guard::domain::plan::{PartitionMove, Plan, PlanId, PlanRecord, PlanResult, Source};
+use offset_guard::domain::plan::{
+    CSV_VERSION, PartitionMove, Plan, PlanId, PlanRecord, PlanResult, Source,
+};
 use offset_guard::domain::recovery::{Claim, Recovery};
 use offset_guard::store::Store;
 use offset_guard_local::kafka::Version;
@@ -267,6 +269,7 @@ pub(crate) fn plan(id: PlanId, count: i32) -> Plan {
             to: Some(commit(31_000 + n * 7907)),
             log: log(),
             lost: 0,
+            may_rise_to: None,
         })
         .collect();
     moves.sort_by(|a, b| a.partition.cmp(&b.partition));
@@ -278,6 +281,7 @@ pub(crate) fn plan(id: PlanId, count: i32) -> Plan {
         group_type: GroupType::Classic,
         state: GroupState::Empty,
         config_hash: "c0ffee".to_owned(),
+        csv_version: CSV_VERSION,
         created_at: at(0),
         approve_by: at(3600),
         apply_within_seconds: 2100,

@@ -239,7 +239,12 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
             group: self.watched.group.clone(),
             target: ResetSpec::ToOffsets(offsets),
             selection: Selection::All,
-            allow: Allowances::default(),
+            // Where it goes back, it goes to what is left of the log: never below its start, wherever that is when the
+            // plan is applied.
+            allow: Allowances {
+                clamp: records.is_empty(),
+                ..Allowances::default()
+            },
             dry_run: self.is_dry_run(),
             reason,
             requested_by,

@@ -96,7 +96,10 @@ fn an_approved_plan_is_sent_as_it_is() {
         changes(&approved),
         vec![Change::Commit(vec![(p(1), commit(31))])]
     );
-    assert_eq!(approved.pre_image().0, [(p(1), Some(commit(43)))].into());
+    assert_eq!(
+        approved.pre_image().before,
+        [(p(1), Some(commit(43)))].into()
+    );
 }
 
 #[test]
@@ -109,13 +112,17 @@ fn every_check_alone() {
         ),
         (
             "not decided",
-            incident(|a| a.approval().status = ApprovalStatus::Pending),
+            incident(|a| {
+                a.approval().status = ApprovalStatus::Pending;
+                a.approval().decision = None;
+            }),
             vec![not_approved("nobody has decided yet")],
         ),
         (
             "not decided in time, and nobody wrote that down",
             incident(|a| {
                 a.approval().status = ApprovalStatus::Pending;
+                a.approval().decision = None;
                 a.now = at("10:29:01");
             }),
             vec![Refusal::ApprovalExpired {
@@ -124,26 +131,67 @@ fn every_check_alone() {
         ),
         (
             "expired",
-            incident(|a| a.approval().status = ApprovalStatus::Expired),
+            incident(|a| {
+                a.approval().status = ApprovalStatus::Expired;
+                a.approval().decision = None;
+            }),
             vec![Refusal::ApprovalExpired {
                 approve_by: at("10:29:01"),
             }],
         ),
         (
             "superseded",
-            incident(|a| a.approval().status = ApprovalStatus::Superseded),
+            incident(|a| {
+                a.approval().status = ApprovalStatus::Superseded;
+                a.approval().decision = None;
+            }),
             vec![not_approved("the approval was superseded")],
         ),
         (
             "rejected",
             incident(|a| {
                 a.approval().status = ApprovalStatus::Rejected;
+                a.approval().decision = Some(Decision::Reject);
                 a.approval().reason = Some("not today".into());
             }),
             vec![Refusal::Rejected {
                 by: "bo".into(),
                 reason: "not today".into(),
             }],
+        ),
+        (
+            "rejected, and the status says approved since",
+            incident(|a| a.approval().decision = Some(Decision::Reject)),
+            vec![Refusal::Rejected {
+                by: "bo".into(),
+                reason: String::new(),
+            }],
+        ),
+        (
+            "rejected, and the status says pending since",
+            incident(|a| {
+                a.approval().status = ApprovalStatus::Pending;
+                a.approval().decision = Some(Decision::Reject);
+            }),
+            vec![Refusal::Rejected {
+                by: "bo".into(),
+                reason: String::new(),
+            }],
+        ),
+        (
+            "approved by the status alone",
+            incident(|a| a.approval().decision = None),
+            vec![not_approved(
+                "its status was set, and the page stored no decision: it is of an earlier release, or somebody else \
+                 wrote to the table",
+            )],
+        ),
+        (
+            "approved, and superseded since",
+            incident(|a| a.approval().status = ApprovalStatus::Superseded),
+            vec![not_approved(
+                "the page stored an approval, and the status is SUPERSEDED since",
+            )],
         ),
         (
             "approved at no time",
@@ -394,6 +442,7 @@ fn every_check_alone() {
 fn all_checks_together_in_a_stable_order() {
     let refused = two(|a| {
         a.approval().status = ApprovalStatus::Expired;
+        a.approval().decision = None;
         a.enabled = false;
         a.recovery.fence = 2;
         a.claim = None;
@@ -471,7 +520,11 @@ fn how_far_a_group_may_go_on_until_it_is_stopped() {
             let approved = apply.authorize().unwrap();
             assert_eq!(changes(&approved), sends, "{what}");
             // What is remembered is what was there, not what was planned.
-            assert_eq!(approved.pre_image().0, [(p(1), Some(now))].into(), "{what}");
+            assert_eq!(
+                approved.pre_image().before,
+                [(p(1), Some(now))].into(),
+                "{what}"
+            );
         } else {
             let limit = moved(1, Some(43), Some(now.offset), 10);
             assert_eq!(apply.refused(), vec![limit], "{what}");
@@ -505,7 +558,7 @@ fn a_plan_that_skips_does_not_bring_back_a_group_that_has_passed_its_target() {
 
 #[test]
 fn a_retry_is_judged_by_the_pre_image() {
-    let before = || PreImage([(p(0), Some(commit(40))), (p(1), Some(commit(43)))].into());
+    let before = || PreImage::of([(p(0), Some(commit(40))), (p(1), Some(commit(43)))].into());
     let retried = |change: fn(&mut Apply)| two(|a| a.pre_image = Some(before())).changed(change);
     let send = |partitions: &[i32]| -> Vec<Change> {
         vec![Change::Commit(
@@ -540,7 +593,7 @@ fn a_retry_is_judged_by_the_pre_image() {
     });
     assert_eq!(same_offset.refused(), vec![moved(1, Some(43), Some(43), 0)]);
     let damaged = retried(|a| {
-        a.pre_image.as_mut().unwrap().0.remove(&p(1));
+        a.pre_image.as_mut().unwrap().before.remove(&p(1));
     });
     assert_eq!(damaged.refused(), vec![moved(1, Some(43), Some(43), 0)]);
 }
@@ -550,7 +603,7 @@ fn a_retry_is_judged_by_the_pre_image() {
 fn a_retry_allows_no_drift_beyond_the_pre_image() {
     let drifted = |now: i64| {
         drifting(|a| {
-            a.pre_image = Some(PreImage([(p(1), Some(commit(50)))].into()));
+            a.pre_image = Some(PreImage::of([(p(1), Some(commit(50)))].into()));
             reading(&mut a.seen, 1).committed = Ok(Some(commit(now)));
         })
     };
@@ -622,7 +675,7 @@ fn bringing_a_group_back() {
     let half = bringing_back(|a| {
         describe(&mut a.seen).state = GroupState::Empty;
         reading(&mut a.seen, 0).committed = Ok(Some(commit(31)));
-        a.pre_image = Some(PreImage((0..3).map(|n| (p(n), None)).collect()));
+        a.pre_image = Some(PreImage::of((0..3).map(|n| (p(n), None)).collect()));
     });
     assert_eq!(
         half.sends(),
@@ -675,7 +728,7 @@ fn requests_are_as_few_as_fit_and_removals_go_last() {
     let undone = Scene {
         target: Target::Undo(
             apply.plan.clone(),
-            PreImage([(p(0), None), (p(1), Some(commit(43)))].into()),
+            PreImage::of([(p(0), None), (p(1), Some(commit(43)))].into()),
         ),
         ..Scene::incident()
     }
@@ -692,13 +745,19 @@ fn requests_are_as_few_as_fit_and_removals_go_last() {
     );
 }
 
+/// A policy without four eyes, and nobody on record.
+const NOBODY: People<'_> = People {
+    four_eyes: false,
+    noted: None,
+};
+
 #[test]
 fn the_time_to_apply_starts_at_the_decision() {
     let plan = Scene::incident().ready();
     let mut given = approval(&plan);
     assert_eq!(given.apply_by(&plan), Some(at("10:15:00")));
     assert_eq!(
-        given.admits(&plan, EXECUTION, at("10:14:59")),
+        given.admits(&plan, NOBODY, EXECUTION, at("10:14:59")),
         Ok(at("10:15:00"))
     );
     for status in [
@@ -709,7 +768,11 @@ fn the_time_to_apply_starts_at_the_decision() {
     ] {
         given.status = status;
         assert_eq!(given.apply_by(&plan), None, "{status:?}");
-        assert!(given.admits(&plan, EXECUTION, at("09:45:00")).is_err());
+        assert!(
+            given
+                .admits(&plan, NOBODY, EXECUTION, at("09:45:00"))
+                .is_err()
+        );
     }
 }
 
@@ -718,16 +781,142 @@ fn an_approval_is_open_until_its_time_and_then_closed_for_good() {
     let plan = Scene::incident().ready();
     let mut asked = approval(&plan);
     asked.status = ApprovalStatus::Pending;
+    asked.decision = None;
     assert_eq!(asked.standing(at("10:29:00")), Standing::Open);
     assert_eq!(
         asked.standing(at("10:29:01")),
         Standing::Closed(ApprovalStatus::Expired)
     );
-    asked.status = Decision::Reject.status();
+    asked.decision = Some(Decision::Reject);
     assert_eq!(
         asked.standing(at("09:45:00")),
         Standing::Closed(ApprovalStatus::Rejected)
     );
+}
+
+/// 500 partitions to the log start, which is 7 everywhere while planning.
+fn to_the_log_start(change: impl FnOnce(&mut Apply)) -> Apply {
+    let scene = Scene::from(Target::Earliest).changed(|s| {
+        let mut reading = s.seen.partitions[&p(0)].clone();
+        reading.log = Ok(log(7, 43));
+        s.seen.partitions = (0..500).map(|n| (p(n), reading.clone())).collect();
+        s.seen.topics.insert("shipments".into(), topic(7, 500));
+    });
+    Apply::of(&scene).changed(change)
+}
+
+#[test]
+fn a_log_start_that_rose_since_is_the_target_and_holds_up_no_other() {
+    let risen = to_the_log_start(|a| reading(&mut a.seen, 3).log = Ok(log(9, 50)));
+    let approved = risen.authorize().unwrap();
+    let Change::Commit(commits) = &changes(&approved)[0] else {
+        panic!("no commit");
+    };
+    assert_eq!(commits.len(), 500);
+    for (partition, commit) in commits {
+        let start = if *partition == p(3) { 9 } else { 7 };
+        assert_eq!(*commit, CommittedOffset::bare(start), "{partition}");
+    }
+    let image = approved.pre_image();
+    assert_eq!(
+        image.raised,
+        [(p(3), 9)].into(),
+        "what was sent is remembered"
+    );
+    assert_eq!(image.before[&p(3)], Some(commit(31)));
+}
+
+#[test]
+fn a_log_start_rises_to_the_end_that_was_seen_and_no_further() {
+    let rises_to = |start: i64| {
+        to_the_log_start(|a| reading(&mut a.seen, 3).log = Ok(log(start, start.max(43))))
+    };
+    // All that the plan was to read again is deleted by then, but nothing else is passed over.
+    assert_eq!(
+        rises_to(43).authorize().unwrap().pre_image().raised,
+        [(p(3), 43)].into()
+    );
+    assert_eq!(
+        rises_to(44).refused(),
+        vec![stale(Stale::LogStart {
+            partition: p(3),
+            log_start: 44,
+            highest: 43,
+        })]
+    );
+    // A log that was cut off has lost more than its beginning.
+    let cut = to_the_log_start(|a| reading(&mut a.seen, 3).log = Ok(log(0, 5)));
+    assert_eq!(
+        cut.refused(),
+        vec![stale(Stale::Target {
+            partition: p(3),
+            target: 7,
+            log_start: 0,
+            high: 5,
+        })]
+    );
+}
+
+#[test]
+fn where_clamping_is_allowed_a_target_is_kept_until_retention_passes_it() {
+    let scene = Scene::incident().changed(|s| s.allow.clamp = true);
+    let starts_at = |start: i64| {
+        Apply::of(&scene).changed(|a| reading(&mut a.seen, 1).log = Ok(log(start, 43)))
+    };
+    assert_eq!(
+        starts_at(31).sends(),
+        [Change::Commit(vec![(p(1), commit(31))])]
+    );
+    // Epoch and metadata belong to the offset that is gone.
+    let bare = CommittedOffset::bare(36);
+    assert_eq!(starts_at(36).sends(), [Change::Commit(vec![(p(1), bare)])]);
+}
+
+#[test]
+fn a_retry_sends_what_the_first_try_sent() {
+    let first = PreImage {
+        before: (0..500).map(|n| (p(n), Some(commit(31)))).collect(),
+        raised: [(p(3), 9)].into(),
+    };
+    let retried = |start: i64, now: CommittedOffset| {
+        to_the_log_start(|a| {
+            a.pre_image = Some(first.clone());
+            reading(&mut a.seen, 3).log = Ok(log(start, 50));
+            reading(&mut a.seen, 3).committed = Ok(Some(now));
+        })
+    };
+    let sent = |apply: &Apply| match &apply.sends()[..] {
+        [Change::Commit(commits)] => commits.iter().find(|(at, _)| *at == p(3)).cloned(),
+        other => panic!("{other:?}"),
+    };
+    let bare = CommittedOffset::bare;
+    assert_eq!(sent(&retried(9, commit(31))), Some((p(3), bare(9))));
+    assert_eq!(sent(&retried(9, bare(9))), None, "done");
+    assert_eq!(
+        sent(&retried(12, bare(9))),
+        None,
+        "done, wherever the log starts"
+    );
+    // Still to be sent, and what was sent does not exist any more.
+    assert_eq!(
+        retried(12, commit(31)).refused(),
+        vec![stale(Stale::Target {
+            partition: p(3),
+            target: 9,
+            log_start: 12,
+            high: 50,
+        })]
+    );
+    assert_eq!(
+        retried(9, bare(7)).refused(),
+        vec![moved(3, Some(31), Some(7), 0)]
+    );
+}
+
+#[test]
+fn a_plan_of_another_release_is_refused_by_that_name() {
+    let old = incident(|a| a.plan.csv_version = 0);
+    assert_eq!(old.refused(), vec![stale(Stale::Release)]);
 }
 
 #[test]
@@ -762,6 +951,41 @@ fn four_eyes_are_looked_for_again_before_anything_is_sent() {
             .map(Refusal::code)
             .collect();
         assert_eq!(codes, ["FOUR_EYES_MISSING"]);
+    }
+}
+
+#[test]
+fn a_plan_is_no_witness_of_who_asked_for_it_or_of_how_many_eyes_it_needs() {
+    let mara = Identity::new("https://id.example", "1", "Mara");
+    let dana = Identity::new("https://id.example", "2", "Dana");
+    let of = |requester: Requester, change: &dyn Fn(&mut Apply)| {
+        let scene = Scene::incident().changed(|s| s.requester = requester);
+        Apply::of(&scene).changed(|apply| {
+            apply.approval().decider = Some(dana.clone());
+            change(apply);
+        })
+    };
+    let asked = || Requester::Verified(mara.clone());
+    assert_eq!(of(asked(), &|_| ()).sends().len(), 1);
+    // The policy has four eyes, and the plan says that it needs none.
+    for requester in [asked(), Requester::Guard, Requester::Unverified] {
+        let refused = of(requester, &|apply| apply.four_eyes = true).refused();
+        assert!(
+            matches!(&refused[..], [Refusal::FourEyesMissing { found }] if found.contains("without it")),
+            "{refused:?}"
+        );
+    }
+    // The plan names somebody who is not on record, or not as it names them.
+    for noted in [
+        None,
+        Some(dana.clone()),
+        Some(mara.clone().with_aliases(["mara@example.com"])),
+    ] {
+        let refused = of(asked(), &|apply| apply.noted.clone_from(&noted)).refused();
+        assert!(
+            matches!(&refused[..], [Refusal::NotApproved { found }] if found.contains("not on record")),
+            "{refused:?}"
+        );
     }
 }
 

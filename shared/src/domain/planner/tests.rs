@@ -1,10 +1,12 @@
 use super::*;
-use crate::domain::checkpoint::CheckpointId;
+use crate::domain::checkpoint::{CheckpointHeader, CheckpointId};
+use crate::domain::choice::{Older, PassedOver};
 use crate::domain::group::GroupType;
 use crate::domain::guard::testing::failure;
 use crate::domain::identity::{Identity, Requester};
-use crate::domain::offset::GroupId;
+use crate::domain::offset::{FoundByTime, GroupId};
 use crate::domain::plan::check_plan;
+use crate::domain::refusal::Stale;
 use crate::domain::request::Allowances;
 use crate::domain::testing::*;
 
@@ -22,7 +24,10 @@ enum Comes {
     Refused(Vec<Refusal>),
 }
 use Comes::{Nothing, Plan as Planned_, Refused};
-use LeftAlone::{AlreadyThere, NoCommit, NoCommitInSource, NotInSource, NotMovedThen, NotSelected};
+use LeftAlone::{
+    AlreadyThere, NoCommit, NoCommitInSource, NoRecordThatLate, NotInSource, NotMovedThen,
+    NotSelected,
+};
 
 type Case = (&'static str, Scene, Comes);
 
@@ -123,6 +128,13 @@ fn above(partition: i32, requested: i64, high: i64) -> Refusal {
         partition: p(partition),
         requested,
         high,
+    }
+}
+
+fn may_rise(partitions: usize, offsets: u64) -> Warning {
+    Warning::MayRise {
+        partitions,
+        offsets,
     }
 }
 
@@ -660,6 +672,15 @@ fn topics_and_readings() {
     assert_eq!(scene.refused(), vec![gone("returns")]);
 }
 
+fn older_for(partition: i32) -> Older {
+    Older {
+        id: CheckpointId("cp-0700".into()),
+        ended_at: at("07:00:00"),
+        by: [PlanId("plan-0".into())].into(),
+        partitions: [p(partition)].into(),
+    }
+}
+
 #[test]
 fn checkpoints() {
     let restore = |scene: &mut Scene| scene.allow.restore_missing = true;
@@ -852,12 +873,61 @@ fn checkpoints() {
                 let Target::Checkpoint { passed_over, .. } = &mut s.target else {
                     panic!("no checkpoint");
                 };
-                *passed_over = (2, by("plan-0"));
+                *passed_over = PassedOver {
+                    count: 2,
+                    by: by("plan-0"),
+                };
             }),
             back_to_31(vec![Warning::DisownedPassedOver {
                 count: 2,
                 by: by("plan-0"),
             }]),
+        ),
+        (
+            "a partition from an older checkpoint: what was noted before the source counts for it alone",
+            incident(|s| {
+                reading(&mut s.seen, 0).committed = Ok(Some(commit(40)));
+                let Target::Checkpoint { later, older, .. } = &mut s.target else {
+                    panic!("no checkpoint");
+                };
+                let back = |n| Anomaly::OffsetWentBackwards {
+                    partition: p(n),
+                    before: 50,
+                    after: 40,
+                };
+                *older = vec![older_for(0)];
+                let at_0730 = checkpoint_at("cp-0730", "07:30:00", seen(&[31; 3], &[43; 3]));
+                *later = vec![CheckpointHeader {
+                    anomalies: vec![back(0), back(1)],
+                    ..header(&at_0730)
+                }];
+            }),
+            Planned_(
+                vec![
+                    (0, Some(commit(40)), Some(commit(31))),
+                    (1, Some(commit(43)), Some(commit(31))),
+                ],
+                vec![(2, AlreadyThere)],
+                vec![
+                    Warning::OlderCheckpoint {
+                        partitions: 1,
+                        id: CheckpointId("cp-0700".into()),
+                        ended_at: at("07:00:00"),
+                        by: by("plan-0"),
+                    },
+                    Warning::WentBackwardsSince { partition: p(0) },
+                ],
+            ),
+        ),
+        (
+            "nothing is moved that an older checkpoint was taken for",
+            incident(|s| {
+                let Target::Checkpoint { older, .. } = &mut s.target else {
+                    panic!("no checkpoint");
+                };
+                *older = vec![older_for(0)];
+            }),
+            back_to_31(vec![]),
         ),
         (
             "the offsets went back by themselves since",
@@ -946,7 +1016,7 @@ fn bounds() {
             Planned_(
                 vec![(1, Some(commit(43)), Some(CommittedOffset::bare(36)))],
                 others(),
-                vec![Warning::Lost { offsets: 5 }],
+                vec![Warning::Lost { offsets: 5 }, may_rise(1, 7)],
             ),
         ),
         (
@@ -962,6 +1032,7 @@ fn bounds() {
                 others(),
                 vec![
                     Warning::Lost { offsets: 5 },
+                    may_rise(1, 7),
                     Warning::MetadataDropped { partitions: 1 },
                 ],
             ),
@@ -1006,7 +1077,7 @@ fn bounds() {
             Planned_(
                 vec![(1, Some(commit(33)), Some(CommittedOffset::bare(36)))],
                 others(),
-                vec![Warning::Lost { offsets: 5 }],
+                vec![Warning::Lost { offsets: 5 }, may_rise(1, 7)],
             ),
         ),
         (
@@ -1088,7 +1159,10 @@ fn counts() {
 #[test]
 fn targets_by_time() {
     let by_time = |offsets: &[(i32, Result<Option<i64>, Fault>)]| {
-        let offsets = offsets.iter().map(|(n, offset)| (p(*n), offset.clone()));
+        let found = |offset: &Option<i64>| offset.map(found_at);
+        let offsets = offsets
+            .iter()
+            .map(|(n, offset)| (p(*n), offset.as_ref().map(found).map_err(Clone::clone)));
         Target::Timestamp(at("08:00:00"), offsets.collect())
     };
     check(vec![
@@ -1108,12 +1182,52 @@ fn targets_by_time() {
             ),
         ),
         (
-            "no record that late is the log's end, which is a step forward",
+            "no record that late: left alone, and the others' plan stands",
             to(
-                by_time(&[(0, Ok(None)), (1, Ok(None)), (2, Ok(Some(31)))]),
+                by_time(&[(0, Ok(None)), (1, Ok(Some(31))), (2, Ok(Some(31)))]),
                 |_| {},
             ),
-            Refused(vec![forward(0, 31, 43)]),
+            Planned_(
+                vec![(1, Some(commit(43)), Some(CommittedOffset::bare(31)))],
+                vec![(0, NoRecordThatLate), (2, AlreadyThere)],
+                vec![],
+            ),
+        ),
+        (
+            "no record that late anywhere; one has read to the end",
+            to(
+                by_time(&[(0, Ok(None)), (1, Ok(None)), (2, Ok(None))]),
+                |_| {},
+            ),
+            Nothing(vec![
+                (0, NoRecordThatLate),
+                (1, AlreadyThere),
+                (2, NoRecordThatLate),
+            ]),
+        ),
+        (
+            "no record that late is the log's end where a step forward is allowed",
+            to(
+                by_time(&[(0, Ok(None)), (1, Ok(None)), (2, Ok(Some(31)))]),
+                |s| s.allow.forward = true,
+            ),
+            Planned_(
+                vec![(0, Some(commit(31)), Some(CommittedOffset::bare(43)))],
+                vec![(1, AlreadyThere), (2, AlreadyThere)],
+                vec![Warning::Skips { offsets: 12 }],
+            ),
+        ),
+        (
+            "no record that late, and the group is beyond the log: back to its end",
+            to(
+                by_time(&[(0, Ok(Some(31))), (1, Ok(None)), (2, Ok(Some(31)))]),
+                |s| reading(&mut s.seen, 1).committed = Ok(Some(commit(90))),
+            ),
+            Planned_(
+                vec![(1, Some(commit(90)), Some(CommittedOffset::bare(43)))],
+                vec![(0, AlreadyThere), (2, AlreadyThere)],
+                vec![],
+            ),
         ),
         (
             "a record written after the log's end was read is the log's end too",
@@ -1170,6 +1284,43 @@ fn targets_by_time() {
             ),
         ),
     ]);
+}
+
+/// Record 5 of 43 is dated 2031, and is found for every time of today.
+#[test]
+fn a_record_that_is_dated_ahead_of_all_others_is_told() {
+    let ahead = "2031-01-01T00:00:00Z".parse().unwrap();
+    let found = |offset, dated, overtaken| FoundByTime {
+        offset,
+        dated: Some(dated),
+        overtaken,
+    };
+    let asked = at("08:00:00");
+    let behind = |dated| found(5, dated, None).to_ask_behind(asked);
+    assert_eq!(behind(at("08:00:59")), None, "a pause is no disorder");
+    assert_eq!(behind(at("08:01:01")), Some(at("08:01:01.001")));
+
+    let warned = |found: FoundByTime| {
+        let offsets = (0..3).map(|n| (p(n), Ok(Some(found_at(31)))));
+        let mut offsets: BTreeMap<_, _> = offsets.collect();
+        offsets.insert(p(1), Ok(Some(found)));
+        let plan = to(Target::Timestamp(asked, offsets), |_| {}).ready();
+        assert_eq!(plan.moves[0].to, Some(CommittedOffset::bare(found.offset)));
+        plan.warnings
+    };
+    let told = Warning::TimesOutOfOrder {
+        partition: p(1),
+        offset: 5,
+        dated: ahead,
+    };
+    assert_eq!(warned(found(5, ahead, Some(false))), [told]);
+    assert_eq!(
+        warned(found(5, ahead, Some(true))),
+        [],
+        "a later one follows"
+    );
+    assert_eq!(warned(found(42, ahead, Some(false))), [], "none follows");
+    assert_eq!(warned(found(5, ahead, None)), [], "it is not known");
 }
 
 #[test]
@@ -1305,7 +1456,7 @@ fn shifts_and_the_log_start() {
             Planned_(
                 vec![(0, Some(commit(31)), Some(CommittedOffset::bare(0)))],
                 vec![(1, NotSelected), (2, NotSelected)],
-                vec![],
+                vec![may_rise(1, 43)],
             ),
         ),
         (
@@ -1325,7 +1476,7 @@ fn shifts_and_the_log_start() {
             Planned_(
                 vec![(1, Some(commit(43)), Some(CommittedOffset::bare(7)))],
                 vec![(0, AlreadyThere), (2, NoCommit)],
-                vec![],
+                vec![may_rise(1, 36)],
             ),
         ),
         (
@@ -1338,7 +1489,7 @@ fn shifts_and_the_log_start() {
             Planned_(
                 vec![(0, Some(commit(3)), Some(CommittedOffset::bare(5)))],
                 vec![(1, NotSelected), (2, NotSelected)],
-                vec![],
+                vec![may_rise(1, 38)],
             ),
         ),
     ]);
@@ -1586,7 +1737,7 @@ fn what_a_plan_disowns() {
     assert_eq!(disowned(forward_alone), None);
 
     // Without a source checkpoint, the history of checkpoints has to say.
-    let by_time = (0..3).map(|n| (p(n), Ok(Some(31)))).collect();
+    let by_time = (0..3).map(|n| (p(n), Ok(Some(found_at(31))))).collect();
     for target in [
         Target::Timestamp(at("08:00:00"), by_time),
         Target::offsets(&[(1, 31)]),

@@ -343,12 +343,7 @@ fn the_whole() {
 fn a_partition_that_the_pre_image_lacks_proves_nothing() {
     let plan = one(Some(commit(43)), Some(commit(31)));
     let now = [(p(1), Ok(Some(commit(31))))].into();
-    let (outcome, each) = judge(
-        &plan,
-        Some(&PreImage(BTreeMap::new())),
-        &BTreeMap::new(),
-        &now,
-    );
+    let (outcome, each) = judge(&plan, Some(&PreImage::default()), &BTreeMap::new(), &now);
     assert_eq!(outcome, Outcome::Unknown);
     assert_eq!(each[&p(1)], unknown("it is not in the pre-image"));
 }
@@ -375,4 +370,55 @@ fn a_pre_image_survives_json_whose_keys_are_text() {
     let image = pre_image(&Scene::incident().ready());
     let json = serde_json::to_string(&image).unwrap();
     assert_eq!(serde_json::from_str::<PreImage>(&json).unwrap(), image);
+}
+
+/// The stored form of earlier releases is read, and written while they can understand it.
+#[test]
+fn a_pre_image_says_what_was_sent_and_keeps_its_old_form_where_that_is_the_plans_own() {
+    let p = |n| TopicPartition::new("t", n);
+    let old = r#"[[{"topic":"t","partition":0},{"offset":43,"leader_epoch":4,"metadata":[97]}]]"#;
+    let read: PreImage = serde_json::from_str(old).unwrap();
+    let then = CommittedOffset {
+        metadata: b"a".to_vec(),
+        ..commit(43)
+    };
+    assert_eq!(read, PreImage::of([(p(0), Some(then))].into()));
+    let json = |image: &PreImage| serde_json::to_value(image).unwrap();
+    assert!(json(&read).is_array());
+    let raised = PreImage {
+        raised: [(p(0), 9)].into(),
+        ..read
+    };
+    assert!(json(&raised).is_object());
+    let back: PreImage = serde_json::from_value(json(&raised)).unwrap();
+    assert_eq!(back, raised);
+}
+
+#[test]
+fn a_target_that_rose_is_judged_by_what_was_sent() {
+    let plan = one(Some(commit(43)), Some(CommittedOffset::bare(7)));
+    let at = plan.moves[0].partition.clone();
+    let mut image = pre_image(&plan);
+    image.raised.insert(at.clone(), 9);
+    let judged = |now: i64, answer: Option<AlterAnswer>| {
+        let answers = answer.map(|answer| (at.clone(), answer));
+        let now = Ok(Some(CommittedOffset::bare(now)));
+        let (_, mut each) = judge(
+            &plan,
+            Some(&image),
+            &answers.into_iter().collect(),
+            &[(at.clone(), now)].into(),
+        );
+        each.remove(&at).unwrap()
+    };
+    let accepted = || Some(Accepted);
+    assert_eq!(judged(9, accepted()), Applied);
+    assert_eq!(judged(11, accepted()), then_moved(11));
+    assert_eq!(judged(7, accepted()), unknown("7"), "nobody sent that");
+    assert_eq!(
+        judged(8, timed_out()),
+        unknown("8"),
+        "not between what was sent and before"
+    );
+    assert_eq!(judged(11, timed_out()), then_moved(11));
 }

@@ -88,6 +88,8 @@ pub(super) struct Element {
     pub(super) leader_epoch: Option<i32>,
     pub(super) metadata: Vec<u8>,
     pub(super) code: ErrorCode,
+    /// In milliseconds since the epoch; -1 where the answer has none.
+    pub(super) timestamp: i64,
 }
 
 /// # Safety
@@ -109,6 +111,7 @@ pub(super) unsafe fn element(element: *const sys::rd_kafka_topic_partition_t) ->
                 std::slice::from_raw_parts(metadata.cast::<u8>(), size).to_vec()
             },
             code: ErrorCode((&raw const (*element).err).cast::<c_int>().read()),
+            timestamp: -1,
         }
     }
 }
@@ -186,6 +189,7 @@ mod tests {
             leader_epoch: None,
             metadata: Vec::new(),
             code: ErrorCode(code),
+            timestamp: -1,
         };
         // Out of order, one short, and one that nobody asked for.
         let elements = vec![

@@ -9,7 +9,7 @@ use sys::rd_kafka_admin_op_t as Op;
 
 use super::Limits;
 use super::call::{Call, Event, Options, Owned, Queue, array, c_string};
-use super::elements::{List, element, group_result, match_up, set_commit};
+use super::elements::{Element, List, element, group_result, match_up, set_commit};
 use crate::domain::offset::{CommittedOffset, TopicPartition};
 use crate::kafka::error::ErrorCode;
 use crate::kafka::handle::Handle;
@@ -20,6 +20,8 @@ pub(in crate::kafka) struct Found {
     /// `-1` where no record is at or after the timestamp.
     pub(in crate::kafka) offset: i64,
     pub(in crate::kafka) leader_epoch: Option<i32>,
+    /// How the record is dated, in milliseconds since the epoch, where one was looked for by its time.
+    pub(in crate::kafka) timestamp: Option<i64>,
 }
 
 /// Which offset of a partition ListOffsets looks for.
@@ -247,7 +249,12 @@ pub(in crate::kafka) fn list_offsets(
                 Ok(unsafe {
                     array(|n| sys::rd_kafka_ListOffsets_result_infos(event, n))
                         .map(|info| {
-                            element(sys::rd_kafka_ListOffsetsResultInfo_topic_partition(info))
+                            let partition =
+                                sys::rd_kafka_ListOffsetsResultInfo_topic_partition(info);
+                            Element {
+                                timestamp: sys::rd_kafka_ListOffsetsResultInfo_timestamp(info),
+                                ..element(partition)
+                            }
                         })
                         .collect()
                 })
@@ -257,6 +264,7 @@ pub(in crate::kafka) fn list_offsets(
         Ok(match_up(&partitions, answers, |element| Found {
             offset: element.offset,
             leader_epoch: element.leader_epoch,
+            timestamp: (element.timestamp >= 0).then_some(element.timestamp),
         })
         .into_iter()
         // Where a leader did not answer, librdkafka leaves -1001 behind and no error.

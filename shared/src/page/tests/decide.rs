@@ -132,7 +132,7 @@ fn whoever_asked_for_a_plan_of_four_eyes_can_only_reject_it() {
             decision: Some(decision),
             token: key.sign(&signed, now() + minutes(5)),
             group: "shipment-sync".to_owned(),
-            reason: String::new(),
+            reason: "not tonight".to_owned(),
         };
         let shown = look.show(case).unwrap().body;
         assert_eq!(
@@ -165,6 +165,71 @@ fn whoever_asked_for_a_plan_of_four_eyes_can_only_reject_it() {
     let refused = look(&link, &key, now()).same_eyes(&asked).unwrap();
     assert_eq!(refused.status, 403);
     assert!(refused.body.contains("Another person has to approve this."));
+}
+
+/// Every form of a page, as a program sends it that types nothing.
+fn untouched_forms(page: &str) -> Vec<Form> {
+    let attribute = |tag: &str, name: &str| {
+        let (_, rest) = tag.split_once(&format!("{name}=\""))?;
+        Some(rest.split_once('"')?.0.to_owned())
+    };
+    page.split("<form ")
+        .skip(1)
+        .map(|form| {
+            let (form, _) = form.split_once("</form>").unwrap();
+            let fields: Vec<_> = form
+                .split('<')
+                .filter(|tag| tag.starts_with("input") || tag.starts_with("textarea"))
+                .map(|tag| {
+                    let value = attribute(tag, "value").unwrap_or_default();
+                    (attribute(tag, "name").unwrap(), value)
+                })
+                .collect();
+            let fields: Vec<_> = fields
+                .iter()
+                .map(|(n, v)| (n.as_str(), v.as_str()))
+                .collect();
+            match ask(&post(link().expose(), &fields), &public_url()) {
+                Ok((_, Ask::Decide(form))) => form,
+                other => panic!("{other:?}"),
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn a_form_that_nothing_was_typed_into_decides_nothing() {
+    let case = pending();
+    let (link, key) = (link(), key());
+    let look = look(&link, &key, now());
+    let page = look.show(&case).unwrap().body;
+    let judged: Vec<_> = untouched_forms(&page)
+        .iter()
+        .map(|form| judge(&case, form, now()))
+        .collect();
+    assert_eq!(judged, [Ok(Step::WrongName), Ok(Step::NoReason)]);
+    assert_eq!(
+        page.matches(" required").count(),
+        2,
+        "browsers say so first"
+    );
+
+    // What such a program gets says so, and its forms decide nothing either.
+    for answer in [
+        look.no_reason(&case).unwrap(),
+        look.wrong_name(&case, String::new()).unwrap(),
+    ] {
+        assert_eq!(answer.status, 422);
+        assert!(answer.body.contains("Nothing was decided."));
+        for form in untouched_forms(&answer.body) {
+            let judged = judge(&case, &form, now()).unwrap();
+            assert!(!matches!(judged, Step::Decide(_)), "{judged:?}");
+        }
+    }
+    // Blanks are nothing.
+    let mut blank = form(&case, Decision::Reject, "");
+    blank.reason = " \n".to_owned();
+    assert_eq!(judge(&case, &blank, now()), Ok(Step::NoReason));
 }
 
 #[test]

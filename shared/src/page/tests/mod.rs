@@ -18,7 +18,7 @@ use super::http::Request;
 use super::link::LinkId;
 use super::look::Look;
 use super::token::FormKey;
-use crate::domain::approval::{Approval, ApprovalStatus};
+use crate::domain::approval::{Approval, ApprovalStatus, Decision};
 use crate::domain::checkpoint::{CheckpointId, PastCommit};
 use crate::domain::group::{GroupState, GroupType};
 use crate::domain::guard::policy::Validator;
@@ -29,7 +29,9 @@ use crate::domain::identity::Requester;
 use crate::domain::offset::{
     ClusterId, CommittedOffset, GroupId, TopicId, TopicPartition, Watermarks,
 };
-use crate::domain::plan::{Disowns, LeftAlone, PartitionMove, Plan, PlanId, Source, Warning};
+use crate::domain::plan::{
+    CSV_VERSION, Disowns, LeftAlone, PartitionMove, Plan, PlanId, Source, Warning,
+};
 use crate::domain::recovery::Recovery;
 use crate::domain::refusal::MemberSeen;
 
@@ -78,6 +80,7 @@ fn moved(topic: &str, partition: i32, from: i64, to: i64) -> PartitionMove {
             leader_epoch: Some(0),
         },
         lost: 0,
+        may_rise_to: None,
     }
 }
 
@@ -91,6 +94,7 @@ pub(crate) fn plan() -> Plan {
         group_type: GroupType::Classic,
         state: GroupState::Stable,
         config_hash: "c0ffee".to_owned(),
+        csv_version: CSV_VERSION,
         created_at: at("2026-03-14T02:00:00Z"),
         approve_by: at("2026-03-14T02:59:00Z"),
         apply_within_seconds: 2_100,
@@ -182,6 +186,8 @@ pub(crate) fn approval(plan: &Plan) -> Approval {
         created_at: plan.created_at + SignedDuration::from_secs(4),
         approve_by: plan.approve_by,
         status: ApprovalStatus::Pending,
+        decision: None,
+        from_dry_run: false,
         decided_by: None,
         decider: None,
         decided_at: None,
@@ -196,6 +202,7 @@ fn case(plan: Plan) -> Case {
         plan,
         recovery: None,
         result: BTreeMap::new(),
+        raised: BTreeMap::new(),
         audit: None,
         past: Vec::new(),
     }
@@ -208,6 +215,11 @@ fn pending() -> Case {
 fn decided(status: ApprovalStatus) -> Case {
     let mut case = pending();
     case.approval.status = status;
+    case.approval.decision = match status {
+        ApprovalStatus::Approved => Some(Decision::Approve),
+        ApprovalStatus::Rejected => Some(Decision::Reject),
+        ApprovalStatus::Pending | ApprovalStatus::Expired | ApprovalStatus::Superseded => None,
+    };
     case.approval.decided_by = Some(super::LINK_HOLDER.to_owned());
     case.approval.decided_at = Some(at("2026-03-14T02:10:00Z"));
     case.approval.reason = Some(String::new());

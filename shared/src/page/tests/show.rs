@@ -7,7 +7,7 @@ use crate::domain::recovery::{Outcome, PartitionOutcome, Quiet};
 use crate::domain::refusal::Refusal;
 use crate::page::http::Response;
 use crate::page::view::CSS;
-use crate::page::{Ask, ask, csv, page_number};
+use crate::page::{Ask, ask, number, table};
 
 fn shown(case: &Case) -> Response {
     look(&link(), &key(), now()).show(case).unwrap()
@@ -85,6 +85,7 @@ fn audit(code: &str, outcome: Option<Outcome>, refusals: Vec<Refusal>) -> Audit 
         message: "every partition is at its target".to_owned(),
         requested_by: case.plan.requested_by,
         requester: case.plan.requester,
+        from_dry_run: false,
         reason: case.plan.reason,
         decided_by: None,
         decider: None,
@@ -145,7 +146,11 @@ fn hostile_names_are_text_and_can_be_seen() {
 #[test]
 fn every_response_says_that_it_is_private_and_inert() {
     let style = data_encoding::BASE64.encode(&Sha256::digest(CSS));
-    for response in [shown(&pending()), csv(&pending()), Response::see_other("x")] {
+    for response in [
+        shown(&pending()),
+        table::csv(&pending(), 1),
+        Response::see_other("x"),
+    ] {
         assert_eq!(header(&response, "cache-control"), "no-store");
         assert_eq!(header(&response, "referrer-policy"), "same-origin");
         assert_eq!(header(&response, "x-content-type-options"), "nosniff");
@@ -177,18 +182,73 @@ fn the_page_needs_nothing_but_itself() {
 #[test]
 fn the_csv_has_the_digest_that_the_page_shows() {
     for case in [pending(), hostile(), case(big(10_000))] {
-        let table = csv(&case);
+        let table = table::csv(&case, 1);
         let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(&table.body));
         assert_eq!(digest, case.approval.digest.0);
         assert!(html(&case).contains(&digest));
         assert_eq!(header(&table, "content-type"), "text/csv; charset=utf-8");
     }
     let named = "attachment; filename=\"plan-01KMT8R3V4Q2X7YB5N6C0D1E2F.csv\"";
-    assert_eq!(header(&csv(&pending()), "content-disposition"), named);
+    assert_eq!(
+        header(&table::csv(&pending(), 1), "content-disposition"),
+        named
+    );
     let mut odd = pending();
     odd.plan.id = PlanId("a\"\r\nb".to_owned());
     let plain = "attachment; filename=\"plan.csv\"";
-    assert_eq!(header(&csv(&odd), "content-disposition"), plain);
+    assert_eq!(header(&table::csv(&odd, 1), "content-disposition"), plain);
+}
+
+/// Kafka's longest names and the longest metadata that brokers take by default, in as many partitions as there may be.
+#[test]
+fn the_csv_of_a_heavy_plan_comes_in_parts_that_fit_an_answer() {
+    let mut plan = big(10_000);
+    for m in &mut plan.moves {
+        m.partition.topic = m.partition.topic.repeat(249);
+        for committed in [&mut m.from, &mut m.to] {
+            committed.as_mut().unwrap().metadata = vec![0xff; 4096];
+        }
+    }
+    let case = case(plan);
+    let page = html(&case);
+    let mut whole = String::new();
+    for part in 1..=2 {
+        assert!(page.contains(&format!("?format=csv&amp;part={part}\"")));
+        let table = table::csv(&case, part);
+        let named = format!("plan-{}.part-{part}-of-2.csv", case.plan.id);
+        assert!(header(&table, "content-disposition").contains(&named));
+        let answer = serde_json::to_string(&ApiGatewayV2httpResponse::from(table.clone())).unwrap();
+        assert!(answer.len() < 6_000_000, "{}", answer.len());
+        whole.push_str(&table.body);
+    }
+    assert!(!page.contains("part=3"));
+    assert_eq!(table::csv(&case, 3), table::csv(&case, 2));
+    let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(&whole));
+    assert_eq!(digest, case.approval.digest.0);
+}
+
+#[test]
+fn a_target_that_may_rise_says_so_and_where_it_came_to() {
+    let mut plan = plan();
+    plan.moves[0].log.log_start = 31;
+    plan.moves[0].may_rise_to = Some(43);
+    plan.moves.push(moved("shipments", 2, 40, 20));
+    plan.moves[1].may_rise_to = Some(39);
+    let mut case = case(plan);
+    let page = html(&case);
+    assert!(page.contains(">log start (now 31; may rise to 43)<"));
+    assert!(page.contains(">20 (or the log start, where that is higher by then; at most 39)<"));
+    let applied = PartitionOutcome::Applied;
+    case.result = case
+        .plan
+        .moves
+        .iter()
+        .map(|m| (m.partition.clone(), applied.clone()))
+        .collect();
+    case.raised.insert(TopicPartition::new("shipments", 1), 35);
+    let page = html(&case);
+    assert!(page.contains(">applied at 35, the log start by then<"));
+    assert!(page.contains(">applied<"));
 }
 
 /// A plan of many partitions in three topics, where the later ones move farther.
@@ -509,7 +569,7 @@ fn time_left_is_said_in_units_that_matter() {
 #[test]
 fn odd_queries_show_the_page() {
     let mut get = request(Method::GET, link().expose());
-    for (query, number) in [
+    for (query, asked) in [
         ("", 1),
         ("page=2", 2),
         ("page=x&page=3", 1),
@@ -517,14 +577,14 @@ fn odd_queries_show_the_page() {
         ("page=%FF", 1),
     ] {
         get.query = query.to_owned();
-        assert_eq!(page_number(&get), number, "{query}");
+        assert_eq!(number(&get, "page"), asked, "{query}");
         assert!(
             matches!(ask(&get, &public_url()), Ok((_, Ask::Show))),
             "{query}"
         );
     }
     get.query = "page=2&format=csv".to_owned();
-    assert!(matches!(ask(&get, &public_url()), Ok((_, Ask::Table))));
+    assert!(matches!(ask(&get, &public_url()), Ok((_, Ask::Table(1)))));
 }
 
 #[test]
@@ -550,7 +610,7 @@ fn events_of_the_http_api_come_in_and_go_out() {
         request.header(aws_lambda_events::http::header::CONTENT_TYPE),
         Some("text/x")
     );
-    assert_eq!(page_number(&request), 2);
+    assert_eq!(number(&request, "page"), 2);
 
     let mut plain = event.clone();
     plain["isBase64Encoded"] = false.into();

@@ -13,7 +13,9 @@ use offset_guard::domain::group::{GroupDescription, GroupObservation};
 use offset_guard::domain::guard::quarantine::Copy;
 use offset_guard::domain::guard::record::Header;
 use offset_guard::domain::guard::verdict::{Finding, Verdict};
-use offset_guard::domain::offset::{ClusterId, CommittedOffset, Fault, GroupId, TopicPartition};
+use offset_guard::domain::offset::{
+    ClusterId, CommittedOffset, Fault, FoundByTime, GroupId, TopicPartition,
+};
 use offset_guard::domain::plan::{Plan, PlanId};
 use offset_guard::error::Error as AppError;
 use offset_guard::executions::Executions;
@@ -445,15 +447,14 @@ impl ReadGroups for Groups<'_> {
         ReadGroups::committed(&self.real, group, partitions).await
     }
 
-    async fn offsets_for_time(
+    async fn offsets_for_times(
         &self,
-        partitions: &[TopicPartition],
-        at: Timestamp,
+        wanted: &[(TopicPartition, Timestamp)],
     ) -> std::result::Result<
-        BTreeMap<TopicPartition, std::result::Result<Option<i64>, Fault>>,
+        BTreeMap<TopicPartition, std::result::Result<Option<FoundByTime>, Fault>>,
         KafkaError,
     > {
-        ReadGroups::offsets_for_time(&self.real, partitions, at).await
+        ReadGroups::offsets_for_times(&self.real, wanted).await
     }
 }
 

@@ -12,9 +12,13 @@ use offset_guard_local::operator::Execution;
 use offset_guard_tests::{Outcome, World, on_every_kafka, on_kafka_4};
 use serde_json::{Value, json};
 
-use super::{Scene, hash_of, sweep, until};
+use super::{Scene, hash_of, sweep, targets, until};
 
-on_every_kafka!(offsets_that_moved, commits_that_are_pending);
+on_every_kafka!(
+    offsets_that_moved,
+    commits_that_are_pending,
+    a_log_start_that_rose_meanwhile,
+);
 on_kafka_4!(
     records_that_were_deleted_meanwhile,
     a_topic_that_was_created_again_meanwhile,
@@ -72,9 +76,50 @@ async fn commits_that_are_pending(world: &World) -> Outcome {
     Ok(())
 }
 
+/// Retention deletes records between the approval and the apply: "the log start" is where the log starts then.
+async fn a_log_start_that_rose_meanwhile(world: &World) -> Outcome {
+    let scene = Scene::read(world, "test", 3, 9).await?;
+    let before = scene.in_kafka().await?;
+    let execution = scene.asked(&earliest()).await?;
+    let link = scene.link(&execution).await?;
+    let told = world.told(&scene.group)?;
+    let told = told
+        .iter()
+        .find(|text| text.contains("Approval needed"))
+        .ok_or("nobody was told")?;
+    for line in [
+        "9 → log start (now 0; may rise to 9)",
+        "up to 27 more records may be lost until then",
+    ] {
+        assert!(told.contains(line), "{line:?} is not in {told:?}");
+    }
+    world.client.delete_records(scene.topic(), 1, 4).await?;
+    world.operator.approve(&link, &scene.group).await?;
+    let ended = execution.end().await?;
+    assert_eq!(ended.code(), "VERIFIED", "{ended:?}");
+    let after = world.offsets(&scene.group, scene.topic(), 3).await?;
+    assert_eq!(after, [Some(0), Some(4), Some(0)]);
+
+    // The record says what was committed, the plan what was approved, and an undo goes by what was committed.
+    let plan = scene.plan_of(&ended).await?;
+    assert_eq!(targets(&plan), [(0, Some(0)), (1, Some(0)), (2, Some(0))]);
+    let audit = world.store.audit_of(&execution.arn).await?;
+    let audit = audit.ok_or("no audit record")?;
+    let to: Vec<_> = audit
+        .partitions
+        .iter()
+        .map(|p| p.to.as_ref().map(|to| to.offset))
+        .collect();
+    assert_eq!(to, [Some(0), Some(4), Some(0)]);
+    scene.moves(&json!({"undo": plan.id.0})).await?;
+    assert_eq!(scene.in_kafka().await?, before);
+    Ok(())
+}
+
 async fn records_that_were_deleted_meanwhile(world: &World) -> Outcome {
     let scene = Scene::committed(world, "test", 2, 9, 6).await?;
-    let execution = scene.asked(&earliest()).await?;
+    // Whoever named an offset meant that one.
+    let execution = scene.asked(&scene.to_offset(2)).await?;
     scene.link(&execution).await?;
     world.client.delete_records(scene.topic(), 0, 3).await?;
     scene
@@ -82,6 +127,21 @@ async fn records_that_were_deleted_meanwhile(world: &World) -> Outcome {
             &execution,
             &["PLAN_STALE"],
             &["no longer within the log, which holds 3 to 9", "plan again"],
+        )
+        .await?;
+    // And of what was to be read again something must be left.
+    let execution = scene.asked(&earliest()).await?;
+    scene.link(&execution).await?;
+    world.produce(scene.topic(), 0, 3).await?;
+    world.client.delete_records(scene.topic(), 0, 10).await?;
+    scene
+        .approved_in_vain(
+            &execution,
+            &["PLAN_STALE"],
+            &[
+                "starts at 10 now, and its target may rise to 9",
+                "plan again",
+            ],
         )
         .await
 }

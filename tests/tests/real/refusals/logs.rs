@@ -1,8 +1,9 @@
 //! Logs that are not what they were: topics deleted or created again, records deleted, partitions added.
 
+use jiff::{SignedDuration, Timestamp};
 use offset_guard::domain::offset::CommittedOffset;
 use offset_guard::domain::plan::{LeftAlone, Warning};
-use offset_guard_local::client::Commit;
+use offset_guard_local::client::{Commit, Record};
 use offset_guard_tests::{Outcome, World, now, on_every_kafka};
 use serde_json::json;
 
@@ -13,6 +14,7 @@ on_every_kafka!(
     a_topic_that_was_created_again,
     records_that_were_deleted,
     partitions_that_were_added,
+    records_whose_times_are_not_in_order,
 );
 
 async fn two_topics(world: &World) -> Result<(Scene<'_>, String), Box<dyn std::error::Error>> {
@@ -118,6 +120,54 @@ async fn records_that_were_deleted(world: &World) -> Outcome {
     let commits = scene.in_kafka().await?.commits;
     assert_eq!(commits[0], Some(CommittedOffset::bare(4)));
     assert_eq!(commits[1], then.commits[1]);
+    Ok(())
+}
+
+/// Partition 0 has a record that is dated ahead of all others, partition 1 none as late as is asked for.
+async fn records_whose_times_are_not_in_order(world: &World) -> Outcome {
+    let topic = world.topic("shipments");
+    world.client.create_topic(&topic, 2, &[]).await?;
+    let at = |minutes: i64| Timestamp::now() + SignedDuration::from_mins(minutes);
+    let dated = |partition, at: Timestamp| Record {
+        timestamp: Some(at.as_millisecond()),
+        ..Record::new(partition, "x")
+    };
+    let begin = at(-60);
+    let mut records: Vec<_> = (0..20)
+        .map(|n| dated(0, begin + SignedDuration::from_mins(n)))
+        .collect();
+    records[5] = dated(0, at(30));
+    records.extend([dated(1, at(-59)), dated(1, at(-58))]);
+    // One by one: within a batch brokers of some versions find no single record.
+    for record in records {
+        world.client.produce(&topic, &[record]).await?;
+    }
+    let scene = Scene {
+        world,
+        group: world.group("test"),
+        topics: vec![(topic, 2)],
+    };
+    scene.commit(&[20, 1]).await?;
+    let asked = begin + SignedDuration::from_secs(11 * 60 - 30);
+    let plan = scene
+        .dry_run(&json!({"to_datetime": asked.to_string()}))
+        .await?;
+    assert_eq!(targets(&plan), [(0, Some(5))]);
+    assert_eq!(
+        plan.left_alone,
+        [(scene.partition(1), LeftAlone::NoRecordThatLate)]
+    );
+    let told = plan.warnings.iter().any(|warning| {
+        matches!(warning, Warning::TimesOutOfOrder { partition, offset: 5, dated }
+            if *partition == scene.partition(0) && *dated > Timestamp::now())
+    });
+    assert!(told, "{:?}", plan.warnings);
+
+    // Alone it is nothing to do, and no reason to allow a step forward.
+    let alone =
+        json!({"to_datetime": asked.to_string(), "topics": [format!("{}:1", scene.topic())]});
+    let ended = world.operator.request(scene.request(&alone)).await?;
+    assert_eq!(ended.end().await?.code(), "NOTHING_TO_DO");
     Ok(())
 }
 

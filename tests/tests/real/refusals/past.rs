@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use offset_guard::domain::plan::{Source, Warning};
+use offset_guard::domain::plan::{Plan, Source, Warning};
 use offset_guard_tests::{Outcome, World, now, on_every_kafka, on_kafka_4};
 use serde_json::json;
 
@@ -12,6 +12,7 @@ on_every_kafka!(
     a_checkpoint_of_the_time_that_a_rewind_undid,
     an_undo_is_a_plan_like_any_other,
     an_undo_removes_what_was_not_there,
+    a_rewind_of_one_partition_disowns_nothing_of_the_others,
 );
 on_kafka_4!(
     no_checkpoint_is_left_that_was_not_disowned,
@@ -56,6 +57,55 @@ async fn a_checkpoint_of_the_time_that_a_rewind_undid(world: &World) -> Outcome 
         .await?;
     let plan = scene.dry_run(&json!({"checkpoint_id": eight})).await?;
     assert_eq!(targets(&plan), [(1, Some(31))]);
+    Ok(())
+}
+
+async fn a_rewind_of_one_partition_disowns_nothing_of_the_others(world: &World) -> Outcome {
+    let scene = Scene::read(world, "test", 3, 9).await?;
+    scene.commit(&[3, 3, 3]).await?;
+    let old = scene.checkpoint().await?;
+    scene.commit(&[6, 6, 6]).await?;
+    let newer = scene.checkpoint().await?;
+    let before = json!({"rewind_before": now()});
+    // Partition 0 alone goes back, to between the two.
+    let mut one = scene.to_offset(4);
+    one["topics"] = json!([format!("{}:0", scene.topic())]);
+    let rewound = scene.moves(&one).await?;
+    assert_eq!(targets(&rewound), [(0, Some(4))]);
+    scene.commit(&[9, 9, 9]).await?;
+
+    // It comes from the old checkpoint, and for all that is the newer one of the others no worse.
+    let plan = scene.dry_run(&before).await?;
+    assert_eq!(targets(&plan), [(0, Some(3)), (1, Some(6)), (2, Some(6))]);
+    let is_of = |plan: &Plan, checkpoint: &str| {
+        assert!(
+            matches!(&plan.source, Source::Checkpoint { id, .. } if id.0 == checkpoint),
+            "{:?}",
+            plan.source
+        );
+    };
+    is_of(&plan, &newer);
+    let told = plan.warnings.iter().any(|warning| {
+        matches!(warning, Warning::OlderCheckpoint { partitions: 1, id, by, .. }
+            if id.0 == old && *by == [rewound.id.clone()].into())
+    });
+    assert!(told, "{:?}", plan.warnings);
+
+    let by_id = json!({"checkpoint_id": newer});
+    let at = scene.partition(0).to_string();
+    scene
+        .refuses(
+            &by_id,
+            &["CHECKPOINT_DISOWNED"],
+            &[&newer, &rewound.id.0, &at],
+        )
+        .await?;
+    for mut request in [before, by_id] {
+        request["topics"] = json!([format!("{}:1,2", scene.topic())]);
+        let plan = scene.dry_run(&request).await?;
+        assert_eq!(targets(&plan), [(1, Some(6)), (2, Some(6))]);
+        is_of(&plan, &newer);
+    }
     Ok(())
 }
 

@@ -343,18 +343,10 @@ impl Scene<'_> {
             .map(|message: &Value| text_of(message))
             .rfind(|text| is_it(text));
         for line in last.unwrap_or_default().lines() {
-            say(&format!("  │ {}", plain(line)));
+            say(&format!("  │ {line}"));
         }
         Ok(())
     }
-}
-
-/// Slack's markup as a terminal shows it.
-fn plain(line: &str) -> String {
-    line.replace("&lt;", "<")
-        .replace("&gt;", ">")
-        .replace("&amp;", "&")
-        .replace('*', "")
 }
 
 fn records(partition: i32, first: usize, count: usize) -> Vec<Record> {

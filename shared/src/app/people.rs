@@ -1,0 +1,61 @@
+//! What is known of the people behind a plan, apart from the plan's own word.
+
+use jiff::Timestamp;
+
+use crate::config::Config;
+use crate::domain::approval::People;
+use crate::domain::identity::{Identity, Requester};
+use crate::domain::plan::Plan;
+use crate::error::Error;
+use crate::store::Store;
+
+/// What the configuration asks for, and who is on record to have asked.
+pub(super) struct Known {
+    four_eyes: bool,
+    noted: Option<Identity>,
+}
+
+impl Known {
+    /// Reads it for `plan`.
+    ///
+    /// # Errors
+    /// The table failed.
+    pub(super) async fn of(config: &Config, store: &Store, plan: &Plan) -> Result<Self, Error> {
+        let noted = match plan.requester {
+            Requester::Verified(_) => noted(store, plan).await?,
+            Requester::Guard | Requester::Unverified => None,
+        };
+        Ok(Self {
+            four_eyes: four_eyes(config, plan),
+            noted,
+        })
+    }
+
+    pub(super) fn people(&self) -> People<'_> {
+        People {
+            four_eyes: self.four_eyes,
+            noted: self.noted.as_ref(),
+        }
+    }
+}
+
+/// Whether two people have to stand behind a plan of this group. A group that is not configured any more has no policy
+/// that would do with one.
+pub(super) fn four_eyes(config: &Config, plan: &Plan) -> bool {
+    let resolved = config.resolve(&plan.cluster, &plan.group);
+    resolved.is_none_or(|resolved| resolved.policy.four_eyes)
+}
+
+/// By the execution that the plan was made for. Where a dry run was taken over, another one carries it out.
+async fn noted(store: &Store, plan: &Plan) -> Result<Option<Identity>, Error> {
+    let Some(record) = store.plan(&plan.id).await? else {
+        return Ok(None);
+    };
+    let name = execution_name(&record.execution);
+    Ok(store.noted_requester(name, Timestamp::now()).await?)
+}
+
+/// The name of an execution, by its ARN.
+pub(super) fn execution_name(execution: &str) -> &str {
+    execution.rsplit(':').next().unwrap_or(execution)
+}
