@@ -19,10 +19,10 @@ use offset_guard::domain::approval::{Approval, ApprovalStatus, Decision};
 use offset_guard::domain::offset::GroupId;
 use offset_guard::domain::plan::PlanResult;
 use offset_guard::domain::recovery::Outcome as Recovered;
-use offset_guard::env::{Env, event};
+use offset_guard::env::{Env, written};
 use offset_guard::kafka::{Auth, ConnectionSettings, GroupReader};
 use offset_guard::store::{LinkHash, Store, TaskToken};
-use offset_guard::wire::PlanStep;
+use offset_guard::wire::{CheckpointEvent, PlanStep};
 use offset_guard_local::aws::LocalAws;
 use offset_guard_local::client::Client;
 use offset_guard_local::kafka::Kafka;
@@ -74,7 +74,8 @@ async fn step(name: &str, group: &str, execution: &str, before: &str) -> Outcome
     };
     match name {
         "checkpoint" => {
-            let asked = event(json!({"cluster": "main", "group": group}))?;
+            let asked = json!({"cluster": "main", "group": group});
+            let asked = written(CheckpointEvent::read(&asked))?;
             checkpoint::run(config, store, &asked, read).await?;
         }
         "plan" => {
