@@ -10,7 +10,7 @@ use super::apply::load;
 use crate::domain::disowned::Undone;
 use crate::domain::group::GroupState;
 use crate::domain::offset::{CommittedOffset, Fault, TopicPartition};
-use crate::domain::plan::{PartitionMove, Plan};
+use crate::domain::plan::{LeftAlone, PartitionMove, Plan, Source};
 use crate::domain::recovery::{Outcome, PartitionOutcome, judge};
 use crate::error::Error;
 use crate::ports::ReadGroups;
@@ -123,7 +123,16 @@ fn undone(plan: &Plan, each: &BTreeMap<TopicPartition, PartitionOutcome>) -> Opt
     };
     let back = plan.moves.iter().filter(|m| m.goes_back());
     let back: Vec<_> = back.filter(was_moved).map(|m| &m.partition).collect();
-    (!back.is_empty()).then(|| Undone::of(back))
+    if back.is_empty() {
+        return None;
+    }
+    // What was where the source has it stood there all the time between: its older past says the same, and with it what
+    // a rewind of a whole group undid is whole.
+    let is_of_checkpoint = matches!(plan.source, Source::Checkpoint { .. });
+    let stood = plan.left_alone.iter();
+    let stood = stood.filter(|(_, why)| is_of_checkpoint && *why == LeftAlone::AlreadyThere);
+    let stood = stood.map(|(partition, _)| partition);
+    Some(Undone::of(back.into_iter().chain(stood)))
 }
 
 /// Whether nobody is in the plan's group. Consumers that assign themselves are members of nothing, so of a group that
