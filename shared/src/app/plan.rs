@@ -73,6 +73,7 @@ where
                 dry_run: true,
                 requested_by: text("requested_by"),
                 reason: text("reason"),
+                grounds: Vec::new(),
                 result: PlanResult::Refused(refusals),
             };
             return keep(store, record).await;
@@ -92,6 +93,7 @@ where
         dry_run: request.dry_run,
         requested_by: request.requested_by,
         reason: request.reason,
+        grounds: Vec::new(),
         result,
     };
     keep(store, record).await
@@ -382,6 +384,7 @@ async fn take_over(
         dry_run: false,
         requested_by: String::new(),
         reason: String::new(),
+        grounds: Vec::new(),
         result: PlanResult::Refused(vec![refusal]),
     };
     keep(store, refused).await

@@ -50,6 +50,10 @@ pub enum Targets<'a> {
         records: &'a [SkippedRecord],
         /// Whether two samples are all that this rests on.
         two_samples: bool,
+        /// What should be passed over as well and is not, and why.
+        withheld: &'a BTreeMap<TopicPartition, String>,
+        /// What the approver should know of the topic that keeps the records.
+        cautions: &'a [Warning],
     },
     /// There is none, for this reason; the rest is judged all the same, so that all reasons are told at once.
     Missing(&'a Refusal),
@@ -227,9 +231,14 @@ fn not_asked(planning: &Planning<'_>, partition: &TopicPartition) -> Option<Left
         Targets::Offsets(offsets) => {
             (!offsets.contains_key(partition)).then_some(LeftAlone::NotSelected)
         }
-        Targets::Past { committed, .. } => {
-            (!committed.contains_key(partition)).then_some(LeftAlone::NotSelected)
-        }
+        Targets::Past {
+            committed,
+            withheld,
+            ..
+        } => (!committed.contains_key(partition)).then(|| match withheld.get(partition) {
+            Some(why) => LeftAlone::Withheld { why: why.clone() },
+            None => LeftAlone::NotSelected,
+        }),
         Targets::Undo { pre_image, .. } => {
             (!pre_image.contains_key(partition)).then_some(LeftAlone::NotMovedThen)
         }
@@ -786,10 +795,12 @@ fn warnings(
     if let Targets::Past {
         records,
         two_samples,
+        cautions,
         ..
     } = planning.targets
     {
         warnings.extend(of_skip(records, two_samples));
+        warnings.extend_from_slice(cautions);
     }
     if let Targets::Checkpoint {
         later, passed_over, ..

@@ -328,12 +328,48 @@ pub enum Refusal {
         /// The record.
         offset: i64,
     },
-    /// More records would be passed over than one plan may.
+    /// More records of one partition would be passed over than one plan may.
     TooManyRecords {
-        /// How many.
+        /// Where; unknown for those of before it was kept.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        partition: Option<TopicPartition>,
+        /// How many at least.
         records: u64,
         /// How many one plan may.
         limit: u32,
+    },
+    /// The plan passes over as many records as one may, or as one run can keep, without those of this partition.
+    PlanFull {
+        /// Where.
+        partition: TopicPartition,
+        /// How many records one plan may pass over.
+        limit: u32,
+    },
+    /// A person said no to the same proposal, and nothing has changed since.
+    RejectedBefore {
+        /// Where.
+        partition: TopicPartition,
+        /// The plan that was rejected.
+        plan: PlanId,
+        /// Who rejected it.
+        by: String,
+        /// Why.
+        reason: String,
+        /// When.
+        at: Timestamp,
+        /// When it is proposed again, if nothing changes.
+        until: Timestamp,
+    },
+    /// Nobody answered the same proposal, and it is not made again yet.
+    UnansweredBefore {
+        /// Where.
+        partition: TopicPartition,
+        /// The plan that nobody decided on.
+        plan: PlanId,
+        /// When its time was over.
+        at: Timestamp,
+        /// When it is proposed again, if nothing changes.
+        until: Timestamp,
     },
     /// The partition's skips of the last 24 hours are as many as may be.
     TooManySkips {
@@ -344,10 +380,13 @@ pub enum Refusal {
         /// How many there may be.
         limit: u32,
     },
-    /// The quarantine topic cannot keep the record.
+    /// The quarantine topic cannot keep the record, or any record.
     QuarantineUnusable {
         /// The topic; empty where none is configured.
         topic: String,
+        /// Whose record it cannot keep; `None` for all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        partition: Option<TopicPartition>,
         /// Why.
         why: String,
     },
@@ -453,6 +492,41 @@ impl Refusal {
             Err(_) => String::new(),
         }
     }
+
+    /// The partition whose skip or rewind it withholds from a plan of the guard; `None` where it is of all of them.
+    #[must_use]
+    pub fn withholds(&self) -> Option<&TopicPartition> {
+        match self {
+            Self::NotWarranted { partition, .. }
+            | Self::PoisonNotAtCommitted { partition, .. }
+            | Self::IsolationUnknown { partition, .. }
+            | Self::RecordUnreadable { partition, .. }
+            | Self::RecordFromQuarantine { partition, .. }
+            | Self::PlanFull { partition, .. }
+            | Self::RejectedBefore { partition, .. }
+            | Self::UnansweredBefore { partition, .. }
+            | Self::TooManySkips { partition, .. }
+            | Self::QuarantineUnconfirmed { partition, .. }
+            | Self::OffsetBelowLogStart { partition, .. }
+            | Self::OffsetAboveHighWatermark { partition, .. }
+            | Self::ForwardMove { partition, .. }
+            | Self::LogTruncated { partition, .. }
+            | Self::UnstableOffsets { partition }
+            | Self::PlanStale {
+                changed: Stale::CommittedOffset { partition, .. },
+            }
+            | Self::PartitionUnknown { partition } => Some(partition),
+            Self::TooManyRecords { partition, .. } | Self::QuarantineUnusable { partition, .. } => {
+                partition.as_ref()
+            }
+            _ => None,
+        }
+    }
+}
+
+/// An instant as people read it.
+fn time(at: Timestamp) -> impl fmt::Display {
+    at.strftime("%Y-%m-%d %H:%M:%S UTC")
 }
 
 /// `client-a (host /127.0.0.1, member id client-a-1)`, at most five of them.
@@ -676,12 +750,63 @@ impl fmt::Display for Refusal {
             ),
             Self::RecordFromQuarantine { partition, offset } => write!(
                 f,
-                "record {offset} of {partition} was in quarantine before and would go round; deal with it by hand"
+                "record {offset} of {partition} is a copy from quarantine and would go round; fix what sends it back, \
+                 or ask for its skip to keep it once more"
             ),
-            Self::TooManyRecords { records, limit } => write!(
+            Self::TooManyRecords {
+                partition,
+                records,
+                limit,
+            } => {
+                write!(f, "at least {records} records")?;
+                if let Some(partition) = partition {
+                    write!(f, " of {partition}")?;
+                }
+                write!(
+                    f,
+                    " would be passed over, and one plan may pass over {limit}; fix the consumer, \
+                     or raise max_records_per_plan"
+                )
+            }
+            Self::PlanFull { partition, limit } => write!(
                 f,
-                "{records} records would be passed over, and one plan may pass over {limit}; fix the consumer, \
-                 or raise max_records_per_plan"
+                "{partition} waits for the next plan: this one has as many records as one may \
+                 (max_records_per_plan = {limit}, 32 MiB, and the time of one run)"
+            ),
+            Self::RejectedBefore {
+                partition,
+                plan,
+                by,
+                reason,
+                at,
+                until,
+            } => {
+                write!(
+                    f,
+                    "a person said no to this: {by} rejected plan {plan} for {partition} on {}",
+                    time(*at)
+                )?;
+                if !reason.is_empty() {
+                    write!(f, " ({reason})")?;
+                }
+                write!(
+                    f,
+                    "; it is proposed again after {}, or when another record or other evidence is there; \
+                     ask for it to have it planned now",
+                    time(*until)
+                )
+            }
+            Self::UnansweredBefore {
+                partition,
+                plan,
+                at,
+                until,
+            } => write!(
+                f,
+                "nobody decided on plan {plan} for {partition} by {}; it is proposed again after {}; \
+                 ask for it to have it planned now",
+                time(*at),
+                time(*until)
             ),
             Self::TooManySkips {
                 partition,
@@ -692,12 +817,22 @@ impl fmt::Display for Refusal {
                 "{partition} had {skips} skips in 24 hours, and {limit} are allowed; fix its producer or its consumer, \
                  or raise max_skips_per_day"
             ),
-            Self::QuarantineUnusable { topic, why } if topic.is_empty() => {
+            Self::QuarantineUnusable { topic, why, .. } if topic.is_empty() => {
                 write!(f, "there is no quarantine topic: {why}")
             }
-            Self::QuarantineUnusable { topic, why } => {
-                write!(f, "the quarantine topic {topic} cannot keep the record: {why}")
-            }
+            Self::QuarantineUnusable {
+                topic,
+                partition: None,
+                why,
+            } => write!(f, "the quarantine topic {topic} cannot keep the record: {why}"),
+            Self::QuarantineUnusable {
+                topic,
+                partition: Some(partition),
+                why,
+            } => write!(
+                f,
+                "the quarantine topic {topic} cannot keep the record of {partition}: {why}"
+            ),
             Self::QuarantineUnconfirmed {
                 partition,
                 offset,

@@ -19,7 +19,7 @@ use super::identity::Requester;
 use super::offset::{
     ClusterId, CommittedOffset, Fault, GroupId, TopicId, TopicPartition, Watermarks,
 };
-use super::plan::{Plan, PlanId};
+use super::plan::{Plan, PlanId, Warning};
 use super::planner::{Planned, Planning, Targets, plan};
 use super::policy::GroupPolicy;
 use super::recovery::{Claim, PreImage, Recovery};
@@ -237,6 +237,10 @@ pub(super) struct Scene {
     pub(super) policy: GroupPolicy,
     pub(super) pinned: Option<ClusterId>,
     pub(super) requester: Requester,
+    /// What a skip withholds.
+    pub(super) withheld: BTreeMap<TopicPartition, String>,
+    /// What a skip says of its quarantine topic.
+    pub(super) cautions: Vec<Warning>,
 }
 
 impl Scene {
@@ -259,6 +263,8 @@ impl Scene {
             policy: GroupPolicy::default(),
             pinned: None,
             requester: Requester::Unverified,
+            withheld: BTreeMap::new(),
+            cautions: Vec::new(),
         }
     }
 
@@ -320,6 +326,8 @@ impl Scene {
                     committed,
                     records,
                     two_samples: *two_samples,
+                    withheld: &self.withheld,
+                    cautions: &self.cautions,
                 },
                 Target::Missing(refusal) => Targets::Missing(refusal),
             },

@@ -229,8 +229,35 @@ fn of_the_guard() -> Vec<Refusal> {
             offset: 43,
         },
         Refusal::TooManyRecords {
+            partition: Some(partition()),
             records: 101,
             limit: 100,
+        },
+        Refusal::PlanFull {
+            partition: partition(),
+            limit: 100,
+        },
+        Refusal::RejectedBefore {
+            partition: partition(),
+            plan: plan_id(),
+            by: "bo".into(),
+            reason: "billing needs it".into(),
+            at: at("09:40:00"),
+            until: at("23:40:00"),
+        },
+        Refusal::RejectedBefore {
+            partition: partition(),
+            plan: plan_id(),
+            by: "bo".into(),
+            reason: String::new(),
+            at: at("09:40:00"),
+            until: at("23:40:00"),
+        },
+        Refusal::UnansweredBefore {
+            partition: partition(),
+            plan: plan_id(),
+            at: at("10:29:01"),
+            until: at("16:29:01"),
         },
         Refusal::TooManySkips {
             partition: partition(),
@@ -239,11 +266,18 @@ fn of_the_guard() -> Vec<Refusal> {
         },
         Refusal::QuarantineUnusable {
             topic: String::new(),
+            partition: None,
             why: "none is configured".into(),
         },
         Refusal::QuarantineUnusable {
             topic: "shipments-quarantine".into(),
+            partition: None,
             why: "its cleanup.policy is compact".into(),
+        },
+        Refusal::QuarantineUnusable {
+            topic: "shipments-quarantine".into(),
+            partition: Some(partition()),
+            why: "it is the topic that the record is in".into(),
         },
         Refusal::QuarantineUnconfirmed {
             partition: partition(),
@@ -418,6 +452,14 @@ fn every_warning_in_one_line() {
         Warning::RecordsLost { records: 1 },
         Warning::GoodRecordsSkipped { records: 2 },
         Warning::TwoSamples,
+        Warning::QuarantineAtRisk {
+            topic: "shipments-quarantine".into(),
+            why: "it has one replica: a copy is on one broker alone".into(),
+        },
+        Warning::CopiesExpire {
+            topic: "shipments-quarantine".into(),
+            after_seconds: 604_800,
+        },
     ];
     let shown: BTreeSet<_> = warnings.iter().map(variant).collect();
     assert_eq!(shown, variants(include_str!("plan.rs"), "Warning"));
@@ -437,6 +479,13 @@ fn every_reason_to_leave_a_partition_alone() {
         LeftAlone::NoCommitInSource,
         LeftAlone::NoCommit,
         LeftAlone::NotMovedThen,
+        LeftAlone::Withheld {
+            why: Refusal::PlanFull {
+                partition: p(1),
+                limit: 100,
+            }
+            .to_string(),
+        },
     ];
     let shown: BTreeSet<_> = reasons.iter().map(variant).collect();
     assert_eq!(shown, variants(include_str!("plan.rs"), "LeftAlone"));

@@ -51,14 +51,14 @@ pub fn guard_alert(run: &GuardRun) -> Value {
     }
     Message::titled(title)
         .section(&lines)
-        .section(&first(&findings, |f| told(f)))
+        .section(&first(&findings, |f| told(run, f)))
         .section(&ends)
         .small(&format!("Run {} of {}", escape(&run.id), run.at))
         .json()
 }
 
 /// One finding in one line.
-fn told(finding: &Finding) -> String {
+fn told(run: &GuardRun, finding: &Finding) -> String {
     let lag = finding
         .lag
         .map_or("lag unknown".to_owned(), |lag| format!("lag {lag}"));
@@ -74,7 +74,7 @@ fn told(finding: &Finding) -> String {
         finding.verdict,
         finding.confidence,
         seen.join("; "),
-        finding.next_step()
+        run.next_step(finding)
     ))
 }
 

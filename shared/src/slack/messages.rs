@@ -7,7 +7,7 @@ use crate::domain::approval::Approval;
 use crate::domain::audit::{Audit, AuditPartition, AuditStatus};
 use crate::domain::guard::quarantine::Kept;
 use crate::domain::offset::CommittedOffset;
-use crate::domain::plan::{Plan, partitions};
+use crate::domain::plan::{LeftAlone, Plan, partitions};
 use crate::domain::recovery::{Outcome, PartitionOutcome};
 use crate::page::visible;
 
@@ -179,11 +179,20 @@ pub fn approval(plan: &Plan, approval: &Approval, link: &str) -> Value {
             skipped.record.offset
         )
     });
+    let withheld: Vec<_> = plan
+        .left_alone
+        .iter()
+        .filter(|(_, why)| matches!(why, LeftAlone::Withheld { .. }))
+        .collect();
+    let withheld = first(&withheld, |(partition, why)| {
+        escape(&format!("• not in this plan: {partition}, {why}"))
+    });
     Message::titled(title)
         .section(&lines)
         .section(&warnings)
         .section(&moves)
         .section(&skips)
+        .section(&withheld)
         .small(&format!("Plan {}, digest {}", plan.id, approval.digest))
         .json()
 }
