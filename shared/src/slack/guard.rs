@@ -264,6 +264,50 @@ pub(crate) mod tests {
         }
     }
 
+    /// Nobody is told to approve what there is no plan for.
+    #[test]
+    fn what_is_advised_fits_what_is_proposed() {
+        let plan = || PlanId("01JPLAN".to_owned());
+        let approve = "approve the skip";
+        assert!(text(&guard_alert(&run())).contains(approve));
+        let too_small = GuardRun {
+            withheld: vec![Refusal::QuarantineUnusable {
+                topic: "quarantine".to_owned(),
+                partition: Some(TopicPartition::new("shipments", 0)),
+                why: "its max.message.bytes is 10".to_owned(),
+            }],
+            records: Vec::new(),
+            deed: Deed::Nothing,
+            ..run()
+        };
+        // A plan for another partition is none for this one.
+        let of_another = GuardRun {
+            records: vec![SkippedRecord {
+                partition: TopicPartition::new("shipments", 9),
+                ..run().records.remove(0)
+            }],
+            ..run()
+        };
+        let dry = GuardRun {
+            deed: Deed::WouldPropose { plan: plan() },
+            ..run()
+        };
+        let live = GuardRun {
+            deed: Deed::RecoveryLive { plan: plan() },
+            ..run()
+        };
+        for (run, advised) in [
+            (too_small, "its skip is not proposed in this run"),
+            (of_another, "its skip is not proposed in this run"),
+            (dry, "this is a dry run"),
+            (live, "decide the recovery that is open"),
+        ] {
+            let text = text(&guard_alert(&run));
+            assert!(!text.contains(approve), "{text}");
+            assert!(text.contains(advised), "{text}");
+        }
+    }
+
     #[test]
     fn a_hostile_group_and_a_hundred_findings_are_harmless_and_fit() {
         let findings = (0..100).map(|n| Finding {

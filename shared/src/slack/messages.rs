@@ -261,6 +261,28 @@ mod tests {
     use crate::domain::refusal::{MemberSeen, Refusal};
     use crate::page::tests::{approval as pending, plan, skip};
 
+    /// What should be passed over as well is named with its reason, and so is a topic that is not safe.
+    #[test]
+    fn an_approver_reads_what_is_withheld_and_how_safe_the_copies_are() {
+        let mut plan = skip();
+        let partition = TopicPartition::new("shipments", 5);
+        let why = "the copy takes 1001 bytes <!channel>".to_owned();
+        plan.left_alone = vec![
+            (partition, LeftAlone::Withheld { why }),
+            (TopicPartition::new("shipments", 6), LeftAlone::NotSelected),
+        ];
+        plan.warnings.push(Warning::QuarantineAtRisk {
+            topic: "kept".to_owned(),
+            why: "it has one replica: a copy is on one broker alone".to_owned(),
+        });
+        let message = super::approval(&plan, &pending(&plan), "https://example.com/a").to_string();
+        let expected =
+            "not in this plan: shipments-5, withheld: the copy takes 1001 bytes &lt;!channel&gt;";
+        assert!(message.contains(expected), "{message}");
+        assert!(!message.contains("shipments-6"), "{message}");
+        assert!(message.contains("it has one replica"), "{message}");
+    }
+
     #[test]
     fn nothing_that_strangers_write_is_more_than_text() {
         assert_eq!(
