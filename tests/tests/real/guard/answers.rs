@@ -61,6 +61,8 @@ async fn a_rejected_skip_is_not_proposed_again_unless_a_person_asks(world: &Worl
     next.report(&asked).await?;
 
     // The next record is another one.
+    let (group, topic) = (&rig.bench.group, &rig.bench.topic);
+    assert_eq!(world.consume(group, topic, 1, 3).await?.len(), 3);
     rig.bench.commit(&[3]).await?;
     for _ in 0..15 {
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
