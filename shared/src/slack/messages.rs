@@ -275,7 +275,7 @@ mod tests {
             topic: "kept".to_owned(),
             why: "it has one replica: a copy is on one broker alone".to_owned(),
         });
-        let message = super::approval(&plan, &pending(&plan), "https://example.com/a").to_string();
+        let message = approval(&plan, &pending(&plan), "https://example.com/a").to_string();
         let expected =
             "not in this plan: shipments-5, withheld: the copy takes 1001 bytes &lt;!channel&gt;";
         assert!(message.contains(expected), "{message}");

@@ -1938,10 +1938,7 @@ fn what_is_withheld_is_named_with_its_reason_and_stands_in_the_digest() {
     let why = "the copy is too large".to_owned();
     assert_eq!(
         plan.left_alone,
-        [
-            (p(1), LeftAlone::NotSelected),
-            (p(2), LeftAlone::Withheld { why }),
-        ]
+        [(p(1), NotSelected), (p(2), LeftAlone::Withheld { why }),]
     );
     assert_eq!(plan.moves.len(), 1);
     assert_eq!(check_plan(&plan), Vec::<String>::new());
