@@ -122,6 +122,19 @@ impl fmt::Display for Stale {
     }
 }
 
+/// A person's no to a proposal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejection {
+    /// Who rejected it.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+    /// When.
+    pub at: Timestamp,
+    /// When it is proposed again, if nothing changes.
+    pub until: Timestamp,
+}
+
 /// Why something was not done. The tag `code` is a public contract.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "code", rename_all = "SCREAMING_SNAKE_CASE")]
@@ -351,14 +364,8 @@ pub enum Refusal {
         partition: TopicPartition,
         /// The plan that was rejected.
         plan: PlanId,
-        /// Who rejected it.
-        by: String,
-        /// Why.
-        reason: String,
-        /// When.
-        at: Timestamp,
-        /// When it is proposed again, if nothing changes.
-        until: Timestamp,
+        /// What was said, and how long it counts.
+        rejection: Box<Rejection>,
     },
     /// Nobody answered the same proposal, and it is not made again yet.
     UnansweredBefore {
@@ -776,11 +783,14 @@ impl fmt::Display for Refusal {
             Self::RejectedBefore {
                 partition,
                 plan,
-                by,
-                reason,
-                at,
-                until,
+                rejection,
             } => {
+                let Rejection {
+                    by,
+                    reason,
+                    at,
+                    until,
+                } = &**rejection;
                 write!(
                     f,
                     "a person said no to this: {by} rejected plan {plan} for {partition} on {}",

@@ -10,7 +10,7 @@ use super::guard::testing::failure;
 use super::guard::verdict::Verdict;
 use super::offset::{Fault, TopicPartition};
 use super::plan::{LeftAlone, PlanId, Warning};
-use super::refusal::{Refusal, Stale};
+use super::refusal::{Refusal, Rejection, Stale};
 use super::testing::*;
 
 /// The names of an enum's variants, as its source has them: a variant that is new is missed by no test.
@@ -240,18 +240,22 @@ fn of_the_guard() -> Vec<Refusal> {
         Refusal::RejectedBefore {
             partition: partition(),
             plan: plan_id(),
-            by: "bo".into(),
-            reason: "billing needs it".into(),
-            at: at("09:40:00"),
-            until: at("23:40:00"),
+            rejection: Box::new(Rejection {
+                by: "bo".into(),
+                reason: "billing needs it".into(),
+                at: at("09:40:00"),
+                until: at("23:40:00"),
+            }),
         },
         Refusal::RejectedBefore {
             partition: partition(),
             plan: plan_id(),
-            by: "bo".into(),
-            reason: String::new(),
-            at: at("09:40:00"),
-            until: at("23:40:00"),
+            rejection: Box::new(Rejection {
+                by: "bo".into(),
+                reason: String::new(),
+                at: at("09:40:00"),
+                until: at("23:40:00"),
+            }),
         },
         Refusal::UnansweredBefore {
             partition: partition(),

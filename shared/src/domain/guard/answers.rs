@@ -16,7 +16,7 @@ use super::verdict::{Evidence, Finding, Verdict};
 use crate::domain::offset::{TopicId, TopicPartition};
 use crate::domain::plan::{Plan, PlanRecord, PlanResult, Source};
 use crate::domain::planner::seconds;
-use crate::domain::refusal::Refusal;
+use crate::domain::refusal::{Refusal, Rejection};
 
 /// How long a proposal that nobody answered is not made again: as long as a finding is not told again.
 pub const ASK_AGAIN_AFTER: SignedDuration = TELL_AGAIN_AFTER;
@@ -186,10 +186,12 @@ impl Known<'_> {
             Answer::Rejected { by, reason } => Refusal::RejectedBefore {
                 partition,
                 plan,
-                by: by.clone(),
-                reason: reason.clone(),
-                at,
-                until,
+                rejection: Box::new(Rejection {
+                    by: by.clone(),
+                    reason: reason.clone(),
+                    at,
+                    until,
+                }),
             },
             Answer::Unanswered => Refusal::UnansweredBefore {
                 partition,

@@ -35,18 +35,15 @@ async fn a_rejected_skip_is_not_proposed_again_unless_a_person_asks(world: &Worl
     let [
         Refusal::RejectedBefore {
             plan: rejected,
-            by,
-            reason,
+            rejection,
             ..
         },
     ] = &run.withheld[..]
     else {
         return Err(format!("{:?}", run.withheld).into());
     };
-    assert_eq!(
-        (rejected, by.as_str(), reason.as_str()),
-        (&id, "somebody", "billing needs it")
-    );
+    let said = (rejection.by.as_str(), rejection.reason.as_str());
+    assert_eq!((rejected, said), (&id, ("somebody", "billing needs it")));
 
     // Whoever asks for it gets it, with the copy that there is.
     let result = rig.run(&rig.ask("skip_poison_record", &json!({}))).await?;

@@ -147,10 +147,12 @@ fn a_no_holds_for_its_record_until_its_time_is_over_and_for_no_other_partition()
     let expected = Refusal::RejectedBefore {
         partition: p(0),
         plan: rejected.record.id.clone(),
-        by: "bo".to_owned(),
-        reason: "billing needs it".to_owned(),
-        at: case.now,
-        until: case.now + SignedDuration::from_hours(7 * 24),
+        rejection: Box::new(Rejection {
+            by: "bo".to_owned(),
+            reason: "billing needs it".to_owned(),
+            at: case.now,
+            until: case.now + SignedDuration::from_hours(7 * 24),
+        }),
     };
     assert_eq!(
         case.proposes(std::slice::from_ref(&rejected)),
