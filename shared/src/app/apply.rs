@@ -1,7 +1,7 @@
 //! Changes a group's offsets, after everything was read and judged once more.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
@@ -99,17 +99,20 @@ where
         });
     }
     let (plan, _) = load(store, &step.plan_id).await?;
-    let left = SignedDuration::try_from(left.min(LONGEST_RUN)).unwrap_or(LONGEST_REQUEST);
+    let time = left.min(LONGEST_RUN);
+    let left = SignedDuration::try_from(time).unwrap_or(LONGEST_REQUEST);
     let apply_until = Timestamp::now() + left;
     if !store.begin_apply(&step.plan_id, apply_until).await? {
         return refuse(store, &step.plan_id, apply_until, vec![Refusal::Fenced]).await;
     }
     let reader = (connect.reader)(&plan.cluster).await?;
-    // Before the group is read: between that and the first request nothing else may take time.
+    // Before the group is read: between that and the first request nothing else may take time. Half of the time is for
+    // that: what is not read by then is a reason to refuse, and not an end that nobody reports.
     let rereads = if plan.skips.is_empty() {
         BTreeMap::new()
     } else {
-        reread::reread(&(connect.records)(&plan.cluster).await?, &plan).await
+        let until = Instant::now() + time / 2;
+        reread::reread(&(connect.records)(&plan.cluster).await?, &plan, until).await
     };
     let door = Door {
         config,

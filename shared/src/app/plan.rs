@@ -82,6 +82,7 @@ where
                 dry_run: true,
                 requested_by: text("requested_by"),
                 reason: text("reason"),
+                grounds: Vec::new(),
                 result: PlanResult::Refused(refusals),
             };
             return keep(store, record).await;
@@ -102,6 +103,7 @@ where
         dry_run: request.dry_run,
         requested_by: request.requested_by,
         reason: request.reason,
+        grounds: Vec::new(),
         result,
     };
     keep(store, record).await
@@ -503,6 +505,7 @@ where
         dry_run: false,
         requested_by: String::new(),
         reason: String::new(),
+        grounds: Vec::new(),
         result: PlanResult::Refused(vec![refusal]),
     };
     keep(store, refused).await
@@ -760,6 +763,7 @@ mod tests {
             dry_run: true,
             requested_by: String::new(),
             reason: String::new(),
+            grounds: Vec::new(),
             result: PlanResult::Refused(refusals),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::section::Section;
 use crate::domain::guard::policy::{
-    GuardPolicy, HeaderSet, Isolation, RemediationAction, SkipOn, Validator,
+    GuardPolicy, HeaderSet, Isolation, MOST_RECORDS_PER_PLAN, RemediationAction, SkipOn, Validator,
 };
 use crate::domain::near::instead;
 
@@ -36,6 +36,9 @@ const HEADER_SETS: [(&str, HeaderSet); 2] = [
     ("spring", HeaderSet::Spring),
     ("connect", HeaderSet::Connect),
 ];
+
+/// As long as plans are kept, in seconds: what was rejected is read from them.
+const LONGEST_NO: u32 = 90 * 86_400;
 
 /// Kafka's limit for a topic's name.
 const LONGEST_TOPIC: usize = 249;
@@ -93,8 +96,11 @@ pub(super) fn policy(
             .unwrap_or(base.isolation),
         skip_on: section.word("skip_on", &SKIP_ON).unwrap_or(base.skip_on),
         max_records_per_plan: section
-            .number("max_records_per_plan", 1..=1_000)
+            .number("max_records_per_plan", 1..=MOST_RECORDS_PER_PLAN)
             .unwrap_or(base.max_records_per_plan),
+        rejected_for_seconds: section
+            .number("rejected_for_seconds", 0..=LONGEST_NO)
+            .unwrap_or(base.rejected_for_seconds),
         validators: section
             .list(
                 "validators",

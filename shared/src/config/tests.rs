@@ -472,7 +472,8 @@ fn a_guard_inherits_key_by_key() {
         max_skips_per_day = 0
         isolation = "read_uncommitted"
         skip_on = "suspected"
-        max_records_per_plan = 1000
+        max_records_per_plan = 500
+        rejected_for_seconds = 7776000
         validators = ["max-bytes:1"]
         max_poll_records = 1
         external_offsets = true
@@ -521,7 +522,8 @@ fn a_guard_inherits_key_by_key() {
             max_skips_per_day: 0,
             isolation: Isolation::ReadUncommitted,
             skip_on: SkipOn::Suspected,
-            max_records_per_plan: 1_000,
+            max_records_per_plan: 500,
+            rejected_for_seconds: 7_776_000,
             validators: vec![Validator::MaxBytes(1)],
             max_poll_records: 1,
             external_offsets: true,

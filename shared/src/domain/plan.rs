@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::checkpoint::CheckpointId;
 use super::group::{Activity, GroupObservation, GroupState, GroupType};
+use super::guard::answers::Grounds;
+use super::guard::keeping::span;
 use super::guard::quarantine::{Kept, SkippedRecord};
 use super::identity::{Identity, Requester};
 use super::offset::{
@@ -179,7 +181,7 @@ impl PartitionMove {
 }
 
 /// Why a partition of the group is not moved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum LeftAlone {
     /// The request did not select it.
     NotSelected,
@@ -201,11 +203,17 @@ pub enum LeftAlone {
     AppliedThen,
     /// The plan that is finished was not to move it.
     NotInPlan,
+    /// It should be moved as well, and this keeps it out of the plan.
+    Withheld {
+        /// The refusal in one line.
+        why: String,
+    },
 }
 
 impl fmt::Display for LeftAlone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Withheld { why } => return write!(f, "withheld: {why}"),
             Self::NotSelected => "not selected by the request",
             Self::AlreadyThere => "already at the target",
             Self::NotInSource => "not in the source: added later, or not read by the group then",
@@ -341,6 +349,20 @@ pub enum Warning {
     },
     /// Two samples of the group are all that the plan rests on.
     TwoSamples,
+    /// The quarantine topic can keep copies, but not as safely as it should.
+    QuarantineAtRisk {
+        /// The topic.
+        topic: String,
+        /// What about it.
+        why: String,
+    },
+    /// The copies of records are deleted after a time.
+    CopiesExpire {
+        /// The quarantine topic.
+        topic: String,
+        /// How long after they were written, in seconds.
+        after_seconds: u64,
+    },
 }
 
 impl Warning {
@@ -368,7 +390,9 @@ impl Warning {
             | Self::Stateful { .. }
             | Self::RecordsLost { .. }
             | Self::GoodRecordsSkipped { .. }
-            | Self::TwoSamples => &[],
+            | Self::TwoSamples
+            | Self::QuarantineAtRisk { .. }
+            | Self::CopiesExpire { .. } => &[],
         }
     }
 }
@@ -523,6 +547,18 @@ impl fmt::Display for Warning {
             ),
             Self::TwoSamples => f.write_str(
                 "two-sample evidence: the policy asks for no more than two looks at the group before a skip is proposed",
+            ),
+            Self::QuarantineAtRisk { topic, why } => write!(
+                f,
+                "the quarantine topic {topic} is not as safe as it should be: {why}"
+            ),
+            Self::CopiesExpire {
+                topic,
+                after_seconds,
+            } => write!(
+                f,
+                "the copies in {topic} are deleted {} after they were written (its retention.ms)",
+                span(after_seconds.saturating_mul(1_000))
             ),
         }
     }
@@ -725,6 +761,10 @@ pub struct PlanRecord {
     pub requested_by: String,
     /// Why.
     pub reason: String,
+    /// What a plan of the guard rests on, per partition that it moves. Empty for others, and for those of before it was
+    /// kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grounds: Vec<(TopicPartition, Grounds)>,
     /// What came of it.
     pub result: PlanResult,
 }

@@ -174,9 +174,14 @@ fn not_asked(planning: &Planning<'_>, partition: &TopicPartition) -> Option<Left
         Targets::Offsets(offsets) => {
             (!offsets.contains_key(partition)).then_some(LeftAlone::NotSelected)
         }
-        Targets::Past { committed, .. } => {
-            (!committed.contains_key(partition)).then_some(LeftAlone::NotSelected)
-        }
+        Targets::Past {
+            committed,
+            withheld,
+            ..
+        } => (!committed.contains_key(partition)).then(|| match withheld.get(partition) {
+            Some(why) => LeftAlone::Withheld { why: why.clone() },
+            None => LeftAlone::NotSelected,
+        }),
         Targets::Undo(of) => executed::left_by_undo(*of, partition),
         Targets::Finish(of) => executed::left_by_finish(*of, partition),
         Targets::Timestamp { .. } | Targets::Shift(_) | Targets::Earliest => {
@@ -486,10 +491,12 @@ fn warnings(
     if let Targets::Past {
         records,
         two_samples,
+        cautions,
         ..
     } = planning.targets
     {
         warnings.extend(of_skip(records, two_samples));
+        warnings.extend_from_slice(cautions);
     }
     warnings.extend(of_source(planning, moves));
     if dropped_metadata > 0 {

@@ -148,6 +148,19 @@ impl fmt::Display for Stale {
     }
 }
 
+/// A person's no to a proposal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejection {
+    /// Who rejected it.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+    /// When.
+    pub at: Timestamp,
+    /// When it is proposed again, if nothing changes.
+    pub until: Timestamp,
+}
+
 /// Why something was not done. The tag `code` is a public contract.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, strum::VariantNames)]
 #[serde(tag = "code", rename_all = "SCREAMING_SNAKE_CASE")]
@@ -381,12 +394,42 @@ pub enum Refusal {
         /// The record.
         offset: i64,
     },
-    /// More records would be passed over than one plan may.
+    /// More records of one partition would be passed over than one plan may.
     TooManyRecords {
-        /// How many.
+        /// Where; unknown for those of before it was kept.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        partition: Option<TopicPartition>,
+        /// How many at least.
         records: u64,
         /// How many one plan may.
         limit: u32,
+    },
+    /// The plan passes over as many records as one may, or as one run can keep, without those of this partition.
+    PlanFull {
+        /// Where.
+        partition: TopicPartition,
+        /// How many records one plan may pass over.
+        limit: u32,
+    },
+    /// A person said no to the same proposal, and nothing has changed since.
+    RejectedBefore {
+        /// Where.
+        partition: TopicPartition,
+        /// The plan that was rejected.
+        plan: PlanId,
+        /// What was said, and how long it counts.
+        rejection: Box<Rejection>,
+    },
+    /// Nobody answered the same proposal, and it is not made again yet.
+    UnansweredBefore {
+        /// Where.
+        partition: TopicPartition,
+        /// The plan that nobody decided on.
+        plan: PlanId,
+        /// When its time was over.
+        at: Timestamp,
+        /// When it is proposed again, if nothing changes.
+        until: Timestamp,
     },
     /// The partition's skips of the last 24 hours are as many as may be.
     TooManySkips {
@@ -397,10 +440,13 @@ pub enum Refusal {
         /// How many there may be.
         limit: u32,
     },
-    /// The quarantine topic cannot keep the record.
+    /// The quarantine topic cannot keep the record, or any record.
     QuarantineUnusable {
         /// The topic; empty where none is configured.
         topic: String,
+        /// Whose record it cannot keep; `None` for all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        partition: Option<TopicPartition>,
         /// Why.
         why: String,
     },
@@ -507,6 +553,36 @@ impl Refusal {
         match serde_json::to_value(self) {
             Ok(value) => value["code"].as_str().unwrap_or_default().to_owned(),
             Err(_) => String::new(),
+        }
+    }
+
+    /// The partition whose skip or rewind it withholds from a plan of the guard; `None` where it is of all of them.
+    #[must_use]
+    pub fn withholds(&self) -> Option<&TopicPartition> {
+        match self {
+            Self::NotWarranted { partition, .. }
+            | Self::PoisonNotAtCommitted { partition, .. }
+            | Self::IsolationUnknown { partition, .. }
+            | Self::RecordUnreadable { partition, .. }
+            | Self::RecordFromQuarantine { partition, .. }
+            | Self::PlanFull { partition, .. }
+            | Self::RejectedBefore { partition, .. }
+            | Self::UnansweredBefore { partition, .. }
+            | Self::TooManySkips { partition, .. }
+            | Self::QuarantineUnconfirmed { partition, .. }
+            | Self::OffsetBelowLogStart { partition, .. }
+            | Self::OffsetAboveHighWatermark { partition, .. }
+            | Self::ForwardMove { partition, .. }
+            | Self::LogTruncated { partition, .. }
+            | Self::UnstableOffsets { partition }
+            | Self::PlanStale {
+                changed: Stale::CommittedOffset { partition, .. },
+            }
+            | Self::PartitionUnknown { partition } => Some(partition),
+            Self::TooManyRecords { partition, .. } | Self::QuarantineUnusable { partition, .. } => {
+                partition.as_ref()
+            }
+            _ => None,
         }
     }
 }
@@ -781,14 +857,67 @@ impl fmt::Display for Refusal {
             ),
             Self::RecordFromQuarantine { partition, offset } => write!(
                 f,
-                "record {offset} of {partition} was in quarantine before and would go round; deal with it by hand"
+                "record {offset} of {partition} is a copy from quarantine and would go round; fix what sends it back, \
+                 or ask for its skip to keep it once more"
             ),
-            Self::TooManyRecords { records, limit } => write!(
+            Self::TooManyRecords {
+                partition,
+                records,
+                limit,
+            } => {
+                write!(f, "at least {}", count(*records, "record"))?;
+                if let Some(partition) = partition {
+                    write!(f, " of {partition}")?;
+                }
+                write!(
+                    f,
+                    " would be passed over, and one plan may pass over {}; fix the consumer, \
+                     or raise max_records_per_plan",
+                    grouped(*limit)
+                )
+            }
+            Self::PlanFull { partition, limit } => write!(
                 f,
-                "{} would be passed over, and one plan may pass over {}; fix the consumer, \
-                 or raise max_records_per_plan",
-                count(*records, "record"),
-                grouped(*limit)
+                "{partition} waits for the next plan: this one has as many records as one may \
+                 (max_records_per_plan = {limit}, 32 MiB, and the time of one run)"
+            ),
+            Self::RejectedBefore {
+                partition,
+                plan,
+                rejection,
+            } => {
+                let Rejection {
+                    by,
+                    reason,
+                    at,
+                    until,
+                } = &**rejection;
+                write!(
+                    f,
+                    "a person said no to this: {by} rejected plan {plan} for {partition} on {}",
+                    time(*at)
+                )?;
+                if !reason.is_empty() {
+                    write!(f, " ({reason})")?;
+                }
+                write!(
+                    f,
+                    "; it is proposed again after {}, or when another record or other evidence is there; \
+                     ask for it to have it planned now",
+                    time(*until)
+                )
+            }
+            Self::UnansweredBefore {
+                partition,
+                plan,
+                at,
+                until,
+            } => write!(
+                f,
+                "nobody decided on plan {plan} for {partition} by {}; it is proposed again after {}; \
+                 ask for it to have it planned now",
+                time(*at),
+                time(*until)
             ),
             Self::TooManySkips {
                 partition,
@@ -802,12 +931,22 @@ impl fmt::Display for Refusal {
                 grouped(*limit),
                 verb(*limit, "is", "are")
             ),
-            Self::QuarantineUnusable { topic, why } if topic.is_empty() => {
+            Self::QuarantineUnusable { topic, why, .. } if topic.is_empty() => {
                 write!(f, "there is no quarantine topic: {why}")
             }
-            Self::QuarantineUnusable { topic, why } => {
-                write!(f, "the quarantine topic {topic} cannot keep the record: {why}")
-            }
+            Self::QuarantineUnusable {
+                topic,
+                partition: None,
+                why,
+            } => write!(f, "the quarantine topic {topic} cannot keep the record: {why}"),
+            Self::QuarantineUnusable {
+                topic,
+                partition: Some(partition),
+                why,
+            } => write!(
+                f,
+                "the quarantine topic {topic} cannot keep the record of {partition}: {why}"
+            ),
             Self::QuarantineUnconfirmed {
                 partition,
                 offset,

@@ -203,9 +203,9 @@ pub fn conclude(on_record: OnRecord<'_>) -> Conclusion {
 
 /// Why each partition is where it is, in numbers.
 fn nothing_to_do(left_alone: &[(TopicPartition, LeftAlone)]) -> String {
-    let mut counts: BTreeMap<LeftAlone, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<&LeftAlone, usize> = BTreeMap::new();
     for (_, why) in left_alone {
-        *counts.entry(*why).or_default() += 1;
+        *counts.entry(why).or_default() += 1;
     }
     let reasons: Vec<_> = counts
         .iter()
@@ -237,10 +237,16 @@ fn not_applied(on_record: OnRecord<'_>) -> Conclusion {
             } else {
                 format!(" ({})", said(why))
             };
-            Conclusion::of(
-                EndCode::Rejected,
-                format!("rejected by {by}{why}; no offset was changed"),
-            )
+            Conclusion {
+                refusals: vec![Refusal::Rejected {
+                    by: by.to_owned(),
+                    reason: approval.reason.clone().unwrap_or_default(),
+                }],
+                ..Conclusion::of(
+                    EndCode::Rejected,
+                    format!("rejected by {by}{why}; no offset was changed"),
+                )
+            }
         }
         Some((ApprovalStatus::Expired, approval)) => {
             let refusal = Refusal::ApprovalExpired {
@@ -331,6 +337,7 @@ mod tests {
             dry_run: false,
             requested_by: String::new(),
             reason: String::new(),
+            grounds: Vec::new(),
             result: PlanResult::Ready(plan),
         };
         change(&mut record, &mut recovery);
@@ -389,6 +396,7 @@ mod tests {
                 dry_run: false,
                 requested_by: String::new(),
                 reason: String::new(),
+                grounds: Vec::new(),
                 result: PlanResult::Ready(plan.clone()),
             };
             conclude(OnRecord {

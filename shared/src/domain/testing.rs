@@ -25,7 +25,7 @@ use super::identity::{Identity, Requester};
 use super::offset::{
     ClusterId, CommittedOffset, Fault, FoundByTime, GroupId, TopicId, TopicPartition, Watermarks,
 };
-use super::plan::{Plan, PlanId};
+use super::plan::{Plan, PlanId, Warning};
 use super::planner::{Planned, Planning, Targets, plan};
 use super::policy::GroupPolicy;
 use super::recovery::{AlterAnswer, Claim, PartitionOutcome, PreImage, Recovery};
@@ -286,6 +286,10 @@ pub(super) struct Scene {
     pub(super) requester: Requester,
     pub(super) dry_run: bool,
     pub(super) looks: Vec<Sample>,
+    /// What a skip withholds.
+    pub(super) withheld: BTreeMap<TopicPartition, String>,
+    /// What a skip says of its quarantine topic.
+    pub(super) cautions: Vec<Warning>,
 }
 
 impl Scene {
@@ -310,6 +314,8 @@ impl Scene {
             requester: Requester::Unverified,
             dry_run: false,
             looks: Vec::new(),
+            withheld: BTreeMap::new(),
+            cautions: Vec::new(),
         }
     }
 
@@ -383,6 +389,8 @@ impl Scene {
                     committed,
                     records,
                     two_samples: *two_samples,
+                    withheld: &self.withheld,
+                    cautions: &self.cautions,
                 },
                 Target::Missing(refusal) => Targets::Missing(refusal),
             },

@@ -10,7 +10,7 @@ use super::guard::testing::failure;
 use super::guard::verdict::Verdict;
 use super::offset::{Fault, TopicPartition};
 use super::plan::{LeftAlone, PlanId, Warning};
-use super::refusal::{Refusal, Stale};
+use super::refusal::{Refusal, Rejection, Stale};
 use super::rights::{Operation, ResourceType, Right};
 use super::testing::*;
 
@@ -282,8 +282,39 @@ fn of_the_guard() -> Vec<Refusal> {
             offset: 43,
         },
         Refusal::TooManyRecords {
+            partition: Some(partition()),
             records: 101,
             limit: 100,
+        },
+        Refusal::PlanFull {
+            partition: partition(),
+            limit: 100,
+        },
+        Refusal::RejectedBefore {
+            partition: partition(),
+            plan: plan_id(),
+            rejection: Box::new(Rejection {
+                by: "bo".into(),
+                reason: "billing needs it".into(),
+                at: at("09:40:00"),
+                until: at("23:40:00"),
+            }),
+        },
+        Refusal::RejectedBefore {
+            partition: partition(),
+            plan: plan_id(),
+            rejection: Box::new(Rejection {
+                by: "bo".into(),
+                reason: String::new(),
+                at: at("09:40:00"),
+                until: at("23:40:00"),
+            }),
+        },
+        Refusal::UnansweredBefore {
+            partition: partition(),
+            plan: plan_id(),
+            at: at("10:29:01"),
+            until: at("16:29:01"),
         },
         Refusal::TooManySkips {
             partition: partition(),
@@ -292,11 +323,18 @@ fn of_the_guard() -> Vec<Refusal> {
         },
         Refusal::QuarantineUnusable {
             topic: String::new(),
+            partition: None,
             why: "none is configured".into(),
         },
         Refusal::QuarantineUnusable {
             topic: "shipments-quarantine".into(),
+            partition: None,
             why: "its cleanup.policy is compact".into(),
+        },
+        Refusal::QuarantineUnusable {
+            topic: "shipments-quarantine".into(),
+            partition: Some(partition()),
+            why: "it is the topic that the record is in".into(),
         },
         Refusal::QuarantineUnconfirmed {
             partition: partition(),
@@ -509,6 +547,14 @@ fn every_warning_in_one_line() {
         Warning::RecordsLost { records: 1 },
         Warning::GoodRecordsSkipped { records: 2 },
         Warning::TwoSamples,
+        Warning::QuarantineAtRisk {
+            topic: "shipments-quarantine".into(),
+            why: "it has one replica: a copy is on one broker alone".into(),
+        },
+        Warning::CopiesExpire {
+            topic: "shipments-quarantine".into(),
+            after_seconds: 604_800,
+        },
     ];
     let shown: BTreeSet<_> = warnings.iter().map(variant).collect();
     assert_eq!(shown, variants(include_str!("plan.rs"), "Warning"));
@@ -532,6 +578,13 @@ fn every_reason_to_leave_a_partition_alone() {
         LeftAlone::NotAppliedThen,
         LeftAlone::AppliedThen,
         LeftAlone::NotInPlan,
+        LeftAlone::Withheld {
+            why: Refusal::PlanFull {
+                partition: p(1),
+                limit: 100,
+            }
+            .to_string(),
+        },
     ];
     let shown: BTreeSet<_> = reasons.iter().map(variant).collect();
     assert_eq!(shown, variants(include_str!("plan.rs"), "LeftAlone"));

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use rdkafka::message::Message;
 use rdkafka::producer::{DeliveryResult, ProducerContext, ThreadedProducer};
@@ -11,7 +11,7 @@ use tokio::sync::{OnceCell, oneshot};
 
 use super::GroupReader;
 use super::error::{ErrorCode, KafkaError};
-use super::ffi;
+use super::ffi::{self, Topic};
 use super::handle::{Context, settings_error};
 use super::settings::ConnectionSettings;
 use crate::domain::guard::keeping::KeepingTopic;
@@ -25,6 +25,9 @@ const DELIVERY_TIMEOUT_MS: &str = "30000";
 /// It has then told so.
 const LONGEST_DELIVERY: Duration = Duration::from_secs(35);
 
+/// How long a topic is taken to be there after it was seen.
+const REMEMBERED: Duration = Duration::from_secs(10);
+
 /// Writes records into topics that exist, and waits for each to be written.
 ///
 /// The producer is made for the first record, so that one which writes nothing leaves no trace. A clone shares it.
@@ -33,6 +36,8 @@ pub struct RecordKeeper {
     groups: GroupReader,
     settings: ConnectionSettings,
     producer: Arc<OnceCell<ThreadedProducer<Context>>>,
+    /// When topics were last seen to be there.
+    there: Arc<Mutex<BTreeMap<String, Instant>>>,
 }
 
 impl fmt::Debug for RecordKeeper {
@@ -51,6 +56,7 @@ impl RecordKeeper {
             groups: GroupReader::connect(settings.clone())?,
             settings,
             producer: Arc::default(),
+            there: Arc::default(),
         })
     }
 
@@ -72,8 +78,8 @@ impl RecordKeeper {
         self.producer.get_or_try_init(async || new()).await
     }
 
-    /// How many partitions the topic has; `None` where there is no such topic.
-    async fn partitions(&self, topic: &str) -> Result<Option<i32>, Fault> {
+    /// What the brokers say of the topic; `None` where there is no such topic.
+    async fn describe(&self, topic: &str) -> Result<Option<Topic>, Fault> {
         let asked = [TopicPartition::new(topic, 0)];
         let mut topics = self
             .groups
@@ -84,20 +90,32 @@ impl RecordKeeper {
             .remove(topic)
             .unwrap_or_else(|| Err(Fault::missing()))
         {
-            Ok(topic) => Ok(Some(topic.partitions)),
+            Ok(described) => {
+                let mut there = self.there.lock().unwrap_or_else(PoisonError::into_inner);
+                let _ = there.insert(topic.to_owned(), Instant::now());
+                Ok(Some(described))
+            }
             Err(Fault::TopicGone) => Ok(None),
             Err(fault) => Err(fault),
         }
     }
 }
 
+impl RecordKeeper {
+    /// Whether the topic was there a moment ago: many records are written one after another, and each need not ask.
+    fn was_there(&self, topic: &str) -> bool {
+        let there = self.there.lock().unwrap_or_else(PoisonError::into_inner);
+        there.get(topic).is_some_and(|at| at.elapsed() < REMEMBERED)
+    }
+}
+
 impl KeepRecords for RecordKeeper {
     async fn keeping_topic(&self, topic: &str) -> Result<Option<KeepingTopic>, Fault> {
-        let Some(partitions) = self.partitions(topic).await? else {
+        let Some(there) = self.describe(topic).await? else {
             return Ok(None);
         };
         match self.groups.topic_configs(topic).await {
-            Ok(configs) => described(partitions, &configs)
+            Ok(configs) => described(&there, &configs)
                 .ok_or_else(Fault::missing)
                 .map(Some),
             Err(Fault::TopicGone) => Ok(None),
@@ -113,7 +131,7 @@ impl KeepRecords for RecordKeeper {
         headers: &[Header],
     ) -> Result<Copy, Fault> {
         // A producer would wait for a topic that is not there until the record's time is over.
-        if self.partitions(topic).await?.is_none() {
+        if !self.was_there(topic) && self.describe(topic).await?.is_none() {
             return Err(Fault::TopicGone);
         }
         let producer = self.producer().await.map_err(|error| error.fault())?;
@@ -153,15 +171,23 @@ impl ProducerContext for Context {
     }
 }
 
-fn described(partitions: i32, configs: &BTreeMap<String, String>) -> Option<KeepingTopic> {
+fn described(topic: &Topic, configs: &BTreeMap<String, String>) -> Option<KeepingTopic> {
     Some(KeepingTopic {
-        partitions,
+        partitions: topic.partitions,
+        replicas: topic.replicas,
         cleanup_policy: configs.get("cleanup.policy")?.clone(),
         max_message_bytes: configs.get("max.message.bytes")?.parse().ok()?,
         min_insync_replicas: configs.get("min.insync.replicas")?.parse().ok()?,
         // -1 is for ever.
         retention_ms: configs
             .get("retention.ms")?
+            .parse::<i64>()
+            .ok()?
+            .try_into()
+            .ok(),
+        // As well.
+        retention_bytes: configs
+            .get("retention.bytes")?
             .parse::<i64>()
             .ok()?
             .try_into()

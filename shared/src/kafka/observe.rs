@@ -166,6 +166,7 @@ mod tests {
         let topic = Topic {
             id: None,
             partitions: 3,
+            replicas: 1,
             leaderless: vec![2],
         };
         let topics = BTreeMap::from([

@@ -425,7 +425,7 @@ fn left_alone(plan: &Plan) -> (Vec<LeftLine<'_>>, usize) {
     let mut lines = BTreeMap::<_, Vec<i32>>::new();
     for (partition, why) in &plan.left_alone {
         lines
-            .entry((*why, partition.topic.as_str()))
+            .entry((why, partition.topic.as_str()))
             .or_default()
             .push(partition.partition);
     }

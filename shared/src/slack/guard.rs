@@ -53,14 +53,14 @@ pub fn guard_alert(run: &GuardRun) -> Value {
     }
     Message::titled(title)
         .section(&lines)
-        .section(&first(&findings, |f| told(f)))
+        .section(&first(&findings, |f| told(run, f)))
         .section(&ends)
         .small(&format!("Run {} of {}", escape(&run.id), time(run.at)))
         .json()
 }
 
 /// One finding in one line.
-fn told(finding: &Finding) -> String {
+fn told(run: &GuardRun, finding: &Finding) -> String {
     let lag = finding.lag.map_or("lag unknown".to_owned(), |lag| {
         format!("lag {}", grouped(lag))
     });
@@ -76,7 +76,7 @@ fn told(finding: &Finding) -> String {
         finding.verdict,
         finding.confidence,
         seen.join("; "),
-        finding.next_step()
+        run.next_step(finding)
     ))
 }
 
@@ -263,6 +263,50 @@ pub(crate) mod tests {
             let run = GuardRun { deed, ..run() };
             let text = text(&guard_alert(&run));
             assert!(text.contains(said), "{text}");
+        }
+    }
+
+    /// Nobody is told to approve what there is no plan for.
+    #[test]
+    fn what_is_advised_fits_what_is_proposed() {
+        let plan = || PlanId("01JPLAN".to_owned());
+        let approve = "approve the skip";
+        assert!(text(&guard_alert(&run())).contains(approve));
+        let too_small = GuardRun {
+            withheld: vec![Refusal::QuarantineUnusable {
+                topic: "quarantine".to_owned(),
+                partition: Some(TopicPartition::new("shipments", 0)),
+                why: "its max.message.bytes is 10".to_owned(),
+            }],
+            records: Vec::new(),
+            deed: Deed::Nothing,
+            ..run()
+        };
+        // A plan for another partition is none for this one.
+        let of_another = GuardRun {
+            records: vec![SkippedRecord {
+                partition: TopicPartition::new("shipments", 9),
+                ..run().records.remove(0)
+            }],
+            ..run()
+        };
+        let dry = GuardRun {
+            deed: Deed::WouldPropose { plan: plan() },
+            ..run()
+        };
+        let live = GuardRun {
+            deed: Deed::RecoveryLive { plan: plan() },
+            ..run()
+        };
+        for (run, advised) in [
+            (too_small, "its skip is not proposed in this run"),
+            (of_another, "its skip is not proposed in this run"),
+            (dry, "this is a dry run"),
+            (live, "decide the recovery that is open"),
+        ] {
+            let text = text(&guard_alert(&run));
+            assert!(!text.contains(approve), "{text}");
+            assert!(text.contains(advised), "{text}");
         }
     }
 

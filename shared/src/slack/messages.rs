@@ -7,7 +7,7 @@ use crate::domain::approval::Approval;
 use crate::domain::audit::{Audit, AuditPartition, AuditStatus};
 use crate::domain::guard::quarantine::Kept;
 use crate::domain::offset::CommittedOffset;
-use crate::domain::plan::{Plan, partitions};
+use crate::domain::plan::{LeftAlone, Plan, partitions};
 use crate::domain::recovery::{Outcome, PartitionOutcome, Recovery};
 use crate::domain::report::EndCode;
 use crate::domain::text::{count, grouped, time};
@@ -191,12 +191,21 @@ pub fn approval(plan: &Plan, recovery: &Recovery, approval: &Approval, link: &st
             skipped.record.offset
         )
     });
+    let withheld: Vec<_> = plan
+        .left_alone
+        .iter()
+        .filter(|(_, why)| matches!(why, LeftAlone::Withheld { .. }))
+        .collect();
+    let withheld = first(&withheld, |(partition, why)| {
+        escape(&format!("• not in this plan: {partition}, {why}"))
+    });
     Message::titled(title)
         .section(&[summary, asked])
         .link(&decide, link, "read the plan")
         .section(&warnings)
         .section(&moves)
         .section(&skips)
+        .section(&withheld)
         .small(&format!("Plan {}, digest {}", plan.id, approval.digest))
         .json()
 }
@@ -285,6 +294,28 @@ mod tests {
         assert!(!says(&recovery));
         recovery.unknown_rights = Some("READ on topic b".to_owned());
         assert!(says(&recovery));
+    }
+
+    /// What should be passed over as well is named with its reason, and so is a topic that is not safe.
+    #[test]
+    fn an_approver_reads_what_is_withheld_and_how_safe_the_copies_are() {
+        let mut plan = skip();
+        let partition = TopicPartition::new("shipments", 5);
+        let why = "the copy takes 1001 bytes <!channel>".to_owned();
+        plan.left_alone = vec![
+            (partition, LeftAlone::Withheld { why }),
+            (TopicPartition::new("shipments", 6), LeftAlone::NotSelected),
+        ];
+        plan.warnings.push(Warning::QuarantineAtRisk {
+            topic: "kept".to_owned(),
+            why: "it has one replica: a copy is on one broker alone".to_owned(),
+        });
+        let message = told(&approval(&plan, &opened(&plan), &pending(&plan), LINK));
+        let expected =
+            "not in this plan: shipments-5, withheld: the copy takes 1001 bytes <!channel>";
+        assert!(message.contains(expected), "{message}");
+        assert!(!message.contains("shipments-6"), "{message}");
+        assert!(message.contains("it has one replica"), "{message}");
     }
 
     #[test]

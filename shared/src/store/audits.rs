@@ -13,9 +13,12 @@ use super::pack::Packed;
 use super::table::{Range, Transacted, Write, back_off};
 use super::{Result, Store};
 use crate::domain::audit::Audit;
+use crate::domain::guard::answers::{Answer, Answered};
 use crate::domain::offset::{ClusterId, GroupId, TopicPartition};
 use crate::domain::plan::{PlanId, PlanRecord, PlanResult, Source};
 use crate::domain::recovery::{Outcome, PartitionOutcome, Recovery};
+use crate::domain::refusal::Refusal;
+use crate::domain::report::EndCode;
 
 /// Why another execution's report is not written.
 const NOT_ANOTHERS: Cause =
@@ -228,6 +231,54 @@ impl Store {
         Ok(skips)
     }
 
+    /// Every plan of a group that a person rejected, or that nobody decided on in time, and that was reported on at `since`
+    /// or later. They are read from the audit records, which are written by whatever ends a recovery, in the transaction
+    /// that lets its group go: none is lost, and none is there twice.
+    ///
+    /// # Errors
+    /// An item is damaged, or the table cannot be reached.
+    pub async fn answered_since(
+        &self,
+        cluster: &ClusterId,
+        group: &GroupId,
+        since: Timestamp,
+    ) -> Result<Vec<Answered>> {
+        self.try_answered_since(cluster, group, since)
+            .await
+            .map_err(|cause| cause.of("answered_since"))
+    }
+
+    async fn try_answered_since(
+        &self,
+        cluster: &ClusterId,
+        group: &GroupId,
+        since: Timestamp,
+    ) -> Result<Vec<Answered>, Cause> {
+        let pk = keys::audits(Some(cluster), Some(group));
+        let range = Range::Between(keys::from(since), keys::TIMED_END.to_owned());
+        let mut answered = Vec::new();
+        for item in self.query(&pk, range, "").await? {
+            // Nobody was asked about what was refused, and the guard would make it again in every run.
+            let ends = [
+                EndCode::Rejected,
+                EndCode::ApprovalExpired,
+                EndCode::Refused,
+            ];
+            let code = item.text("code")?;
+            if !ends.iter().any(|end| end.code() == code) {
+                continue;
+            }
+            let audit: Audit = self.body(&BODY, &item, &pk).await?;
+            let (at, answer) = (audit.at, answer(&audit));
+            let Some(plan) = audit.plan else {
+                continue;
+            };
+            let record: Option<PlanRecord> = self.packed(&keys::plan(&plan)).await?;
+            answered.extend(record.map(|record| Answered { record, answer, at }));
+        }
+        Ok(answered)
+    }
+
     /// The partitions that a recovery moved, or may have, if it was a skip's.
     async fn skipped(&self, audit: Audit) -> Result<Vec<TopicPartition>, Cause> {
         let Some(id) = audit.plan else {
@@ -299,6 +350,23 @@ impl Store {
         note.map(|note| note.is_some())
             .map_err(|cause| cause.of("audit_told"))
     }
+}
+
+/// What people answered to a plan that was rejected or that expired.
+fn answer(audit: &Audit) -> Answer {
+    if audit.code != "REJECTED" {
+        return Answer::Unanswered;
+    }
+    let mut refusals = audit.refusals.iter();
+    let rejected = refusals.find_map(|refusal| match refusal {
+        Refusal::Rejected { by, reason } => Some((by.clone(), reason.clone())),
+        _ => None,
+    });
+    let (by, reason) = rejected.unwrap_or_else(|| {
+        let by = audit.decided_by.clone();
+        (by.unwrap_or_else(|| "somebody".to_owned()), String::new())
+    });
+    Answer::Rejected { by, reason }
 }
 
 /// The plans whose recoveries an execution may hold.

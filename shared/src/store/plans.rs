@@ -97,6 +97,7 @@ mod tests {
             dry_run: false,
             requested_by: String::new(),
             reason: String::new(),
+            grounds: Vec::new(),
             result: PlanResult::Ready(plan),
         };
         let json = serde_json::to_vec(&record).unwrap().len();

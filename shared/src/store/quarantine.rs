@@ -56,6 +56,8 @@ pub enum Begun {
         copy: Copy,
         /// What was kept: the record at this offset may be another one by now.
         record: Outline,
+        /// When it was confirmed.
+        at: Timestamp,
     },
 }
 
@@ -112,6 +114,23 @@ impl Store {
             .map_err(|cause| cause.of("reopen_quarantine"))
     }
 
+    /// What was kept under this id; `None` where nothing is known to be.
+    ///
+    /// # Errors
+    /// The entry is damaged, or the table cannot be reached.
+    pub async fn quarantined(&self, dedupe_id: &DedupeId) -> Result<Option<Outline>> {
+        let read = async {
+            let Some(item) = self.get(&keys::quarantine(dedupe_id)).await? else {
+                return Ok(None);
+            };
+            Ok(match self.begun(&item, "").await? {
+                Begun::Kept { record, .. } => Some(record),
+                Begun::Mine { .. } | Begun::Theirs { .. } => None,
+            })
+        };
+        read.await.map_err(|cause: Cause| cause.of("quarantined"))
+    }
+
     async fn take_quarantine(
         &self,
         entry: &LedgerEntry,
@@ -152,6 +171,7 @@ impl Store {
                 Ok(Begun::Kept {
                     copy: copy_of(item)?,
                     record: entry.record,
+                    at: item.time("confirmed_at")?,
                 })
             }
             _ => Err(Damaged { attribute: "state" }.into()),

@@ -219,8 +219,24 @@ impl Bench {
         }
     }
 
+    /// Takes a plan of the guard over; a person rejects it, and that is reported.
+    pub(crate) async fn rejected_plan(&self, id: &PlanId, why: &str) -> Result<Audit> {
+        self.take_over(id).await?;
+        self.decide(id, Decision::Reject, why).await?;
+        let admission = approval::admit(&self.config, &self.store, &self.step(id), true).await?;
+        if admission.admitted {
+            return Err("what was rejected is admitted".into());
+        }
+        self.report(id).await
+    }
+
     /// A person approves; then the admission step.
     pub(crate) async fn admit(&self, id: &PlanId) -> Result<approval::Admission> {
+        self.decide(id, Decision::Approve, "").await?;
+        Ok(approval::admit(&self.config, &self.store, &self.step(id), true).await?)
+    }
+
+    async fn decide(&self, id: &PlanId, decision: Decision, why: &str) -> Result<()> {
         let plan = self.stored(id).await?;
         let link = LinkHash::of(&Ulid::generate().to_string());
         let asked = Approval {
@@ -244,13 +260,13 @@ impl Bench {
             .decide(
                 &link,
                 &asked.digest,
-                Decision::Approve,
+                decision,
                 "somebody",
-                "",
+                why,
                 Timestamp::now(),
             )
             .await?;
-        Ok(approval::admit(&self.config, &self.store, &self.step(id), true).await?)
+        Ok(())
     }
 
     /// Plans, approves and admits; everything up to Apply.
@@ -276,6 +292,12 @@ impl Bench {
     ) -> std::result::Result<apply::Applied, AppError> {
         self.apply_within(id, LEFT, acts, &Notify::new(), async || Ok(()))
             .await
+    }
+
+    /// The apply step with so much left of its invocation.
+    pub(crate) async fn apply_in(&self, id: &PlanId, left: Duration) -> Result<apply::Applied> {
+        let (act, meanwhile) = (Notify::new(), async || Ok(()));
+        Ok(self.apply_within(id, left, &[], &act, meanwhile).await?)
     }
 
     /// The apply step, paused between its last reading and its first request until `meanwhile` has ended.

@@ -1,13 +1,16 @@
 //! What the guard does about a record that stands in the way, from the first look to the group that goes on: on real
 //! brokers, with the real function where nothing has to be put in between.
 
+mod answers;
 mod asked;
 mod consumer;
 mod dry;
 mod failures;
 mod gaps;
+mod hostile;
 mod killed;
 mod limits;
+mod many;
 mod poisoned;
 mod quarantine;
 mod ranges;

@@ -1,5 +1,6 @@
 use offset_guard::app::{self, report};
 use offset_guard::domain::audit::{Audit, AuditPartition, AuditStatus};
+use offset_guard::domain::guard::answers::Answer;
 use offset_guard::domain::identity::{Identity, Requester};
 use offset_guard::domain::offset::{ClusterId, GroupId};
 use offset_guard::domain::plan::{Plan, PlanDigest, PlanResult, Source};
@@ -424,4 +425,56 @@ async fn skips_are_counted_by_partition_where_they_moved_it_or_may_have() {
     assert_eq!(skips.unwrap().into_iter().collect::<Vec<_>>(), counted);
     let none = store.skips_since(&cluster(), &group(), at(11)).await;
     assert!(none.unwrap().is_empty());
+}
+
+/// What people answered is read from the audit records, which every end writes: nothing of its own could be lost.
+#[tokio::test]
+async fn what_was_rejected_or_not_answered_is_read_with_its_plan() {
+    let table = Table::new().await;
+    let store = table.store();
+    let answered = |n: usize, code: &str, refusals: Vec<Refusal>| Audit {
+        code: code.to_owned(),
+        refusals,
+        ..audit(n, None)
+    };
+    let no = Refusal::Rejected {
+        by: "grace".to_owned(),
+        reason: "not during the sale".to_owned(),
+    };
+    for n in 1..=6 {
+        let record = record(n, PlanResult::Ready(plan(plan_id(n), 1)));
+        store.put_plan(&record).await.unwrap();
+    }
+    for audit in [
+        answered(1, "REJECTED", vec![no.clone()]),
+        answered(2, "REJECTED", vec![no]),
+        answered(3, "APPROVAL_EXPIRED", vec![]),
+        answered(4, "VERIFIED", vec![]),
+        // Of before the reason was a value of its own.
+        answered(5, "REJECTED", vec![]),
+        // Its plan is gone.
+        answered(7, "REJECTED", vec![]),
+    ] {
+        close(&store, &audit).await;
+    }
+    let found = store
+        .answered_since(&cluster(), &group(), at(2))
+        .await
+        .unwrap();
+    let rejected = |reason: &str| Answer::Rejected {
+        by: "grace".to_owned(),
+        reason: reason.to_owned(),
+    };
+    let found: Vec<_> = found
+        .into_iter()
+        .map(|answered| (answered.record.id, answered.answer, answered.at))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            (plan_id(2), rejected("not during the sale"), at(2)),
+            (plan_id(3), Answer::Unanswered, at(3)),
+            (plan_id(5), rejected(""), at(5)),
+        ]
+    );
 }

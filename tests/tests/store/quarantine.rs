@@ -76,6 +76,7 @@ async fn a_record_is_kept_once_however_often_it_is_found() {
     let kept = Begun::Kept {
         copy: copy(9),
         record: entry.record.clone(),
+        at: at(5),
     };
     for seconds in [6, 3600, 86_400] {
         assert_eq!(begin(&store, &entry, at(seconds)).await, kept);
@@ -118,6 +119,7 @@ async fn a_try_that_died_is_taken_over_and_cannot_confirm_any_more() {
     let kept = Begun::Kept {
         copy: copy(10),
         record: new.record,
+        at: at(5),
     };
     assert_eq!(begin(&store, &old, at(61)).await, kept);
 }
@@ -159,6 +161,7 @@ async fn a_copy_that_is_gone_is_made_again_by_one() {
     let kept = |offset| Begun::Kept {
         copy: copy(offset),
         record: entry.record.clone(),
+        at: at(5),
     };
     assert_eq!(reopen(copy(8), at(10)).await, kept(9));
 
@@ -197,4 +200,20 @@ async fn nothing_of_a_record_lies_in_the_ledger_and_damage_is_no_copy() {
     table.put(item).await;
     let error = store.begin_quarantine(&entry, at(9), LEASE).await;
     assert_eq!(error.unwrap_err().class, ErrorClass::Internal);
+}
+
+/// Anybody can write the headers of a copy: only what is confirmed under an id is known to be kept.
+#[tokio::test]
+async fn only_what_is_confirmed_is_known_to_be_kept() {
+    let table = Table::new().await;
+    let store = table.store();
+    let entry = entry(b"\xff{", "run-1");
+    let kept = async || store.quarantined(&entry.dedupe_id).await.unwrap();
+    assert_eq!(kept().await, None);
+    let attempt = mine(&store, &entry, at(0)).await;
+    assert_eq!(kept().await, None);
+    assert!(confirm(&store, &entry, &attempt, &copy(9)).await);
+    assert_eq!(kept().await, Some(entry.record.clone()));
+    let other = DedupeId("b".repeat(64));
+    assert_eq!(store.quarantined(&other).await.unwrap(), None);
 }

@@ -310,6 +310,7 @@ pub(crate) fn record(id: usize, result: PlanResult) -> PlanRecord {
         dry_run: false,
         requested_by: "ada".to_owned(),
         reason: "a bad release".to_owned(),
+        grounds: vec![],
         result,
     }
 }

@@ -3,6 +3,7 @@
 //! One group's run: look (`look`), judge (`domain::guard::rules`), keep the records that a plan would pass over
 //! (`quarantine`), plan (`propose`), and tell (`tell`).
 
+mod copies;
 mod group;
 mod look;
 mod probe;

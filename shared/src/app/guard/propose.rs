@@ -1,26 +1,29 @@
 //! From proposals to a plan that waits for its approval, or to every reason why there is none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::group::Watched;
-use super::quarantine::Keeping;
+use super::quarantine::{Keeping, Outcome};
 use super::{Asked, Ends, Sources};
 use crate::app::observe_stable;
+use crate::domain::group::GroupObservation;
+use crate::domain::guard::answers::{ASK_AGAIN_AFTER, Known, grounds};
 use crate::domain::guard::probe::Probed;
 use crate::domain::guard::proposal::{Proposals, propose};
-use crate::domain::guard::quarantine::SkippedRecord;
+use crate::domain::guard::quarantine::{DedupeId, SkippedRecord};
 use crate::domain::guard::rules::Assessment;
 use crate::domain::guard::run::{Deed, GUARD, GuardRun};
 use crate::domain::guard::sample::{Sample, of_latest_runs};
 use crate::domain::guard::verdict::{Evidence, Finding};
 use crate::domain::identity::Requester;
 use crate::domain::offset::{ClusterId, TopicPartition};
-use crate::domain::plan::{Plan, PlanId, PlanRecord, PlanResult, check_plan};
-use crate::domain::planner::{Planned, Planning, Targets, plan};
+use crate::domain::plan::{PartitionMove, Plan, PlanId, PlanRecord, PlanResult, check_plan};
+use crate::domain::planner::{Planned, Planning, Targets, plan, seconds};
 use crate::domain::policy::GroupPolicy;
+use crate::domain::recovery::Claim;
 use crate::domain::refusal::Refusal;
 use crate::domain::request::{Allowances, ResetSpec, RewindRequest, Selection};
 use crate::error::Error;
@@ -49,8 +52,8 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
     /// Proposes, keeps, plans and starts; notes in `run` what was done and why nothing more.
     pub(super) async fn run(&self, run: &mut GuardRun) -> Result<(), Error> {
         run.dry_run = self.is_dry_run();
-        let proposals = self.proposals().await?;
-        run.withheld = proposals.withheld;
+        let mut proposals = self.unanswered(self.proposals().await?).await?;
+        run.withheld.append(&mut proposals.withheld);
         if proposals.skips.is_empty() && proposals.rewinds.is_empty() {
             return Ok(());
         }
@@ -58,7 +61,7 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
             run.deed = Deed::RecoveryLive { plan: live };
             return Ok(());
         }
-        let mut records = Vec::new();
+        let mut kept = Outcome::default();
         if !proposals.skips.is_empty() {
             let keeping = Keeping {
                 watched: self.watched,
@@ -67,48 +70,83 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
                 last: self.samples.last(),
                 findings: &self.assessment.findings,
                 uncommitted: self.uncommitted,
+                asked: self.asked.is_some(),
                 dry_run: run.dry_run,
             };
-            match keeping.keep(&proposals.skips).await? {
-                Ok(kept) => records = kept,
-                Err(refusals) => {
-                    run.withheld.extend(refusals);
+            kept = keeping.keep(&proposals.skips).await?;
+            run.withheld.append(&mut kept.withheld);
+            run.records.clone_from(&kept.records);
+            if kept.records.is_empty() && proposals.rewinds.is_empty() {
+                return Ok(());
+            }
+        }
+        self.plan_and_start(kept, proposals, run).await
+    }
+
+    /// Plans what was kept, and where to go back to. A partition that cannot be planned is withheld, and no other.
+    async fn plan_and_start(
+        &self,
+        kept: Outcome,
+        proposals: Proposals,
+        run: &mut GuardRun,
+    ) -> Result<(), Error> {
+        let (mut records, mut rewinds) = (kept.records, proposals.rewinds);
+        let partitions = records.iter().map(|record| record.partition.clone());
+        let partitions = partitions.chain(rewinds.keys().cloned()).collect();
+        let seen = self.observe(&partitions).await?;
+        loop {
+            run.records.clone_from(&records);
+            // What is withheld is named in the plan, and is no part of it.
+            let moved: BTreeSet<_> = records.iter().map(|record| &record.partition).collect();
+            let committed: BTreeMap<_, _> = proposals
+                .skips
+                .iter()
+                .filter(|range| moved.contains(&range.partition))
+                .map(|range| (range.partition.clone(), range.committed))
+                .collect();
+            let withheld = withheld(&run.withheld);
+            let targets = if records.is_empty() {
+                Targets::Offsets(&rewinds)
+            } else {
+                Targets::Past {
+                    committed: &committed,
+                    records: &records,
+                    two_samples: self.rests_on_two_samples(&committed),
+                    withheld: &withheld,
+                    cautions: &kept.cautions,
+                }
+            };
+            match self.plan(&seen, targets, &records, &rewinds) {
+                Planned::Ready(plan) => return self.hand_over(*plan, run).await,
+                // The guard proposes nothing where nothing is wrong; a person gets an answer.
+                Planned::NothingToDo(_) => {
+                    if self.asked.is_some() {
+                        run.withheld.push(Refusal::InvalidRequest {
+                            field: "ask".to_owned(),
+                            problem:
+                                "the partition is where it would go to already; nothing was planned"
+                                    .to_owned(),
+                        });
+                    }
                     return Ok(());
                 }
-            }
-            run.records.clone_from(&records);
-        }
-        let committed: BTreeMap<_, _> = proposals
-            .skips
-            .iter()
-            .map(|range| (range.partition.clone(), range.committed))
-            .collect();
-        let targets = if records.is_empty() {
-            Targets::Offsets(&proposals.rewinds)
-        } else {
-            Targets::Past {
-                committed: &committed,
-                records: &records,
-                two_samples: self.rests_on_two_samples(&committed),
-            }
-        };
-        match self.plan(targets, &records, &proposals.rewinds).await? {
-            Planned::Ready(plan) => self.hand_over(*plan, run).await,
-            // The guard proposes nothing where nothing is wrong; a person gets an answer.
-            Planned::NothingToDo(_) => {
-                if self.asked.is_some() {
-                    run.withheld.push(Refusal::InvalidRequest {
-                        field: "ask".to_owned(),
-                        problem:
-                            "the partition is where it would go to already; nothing was planned"
-                                .to_owned(),
-                    });
+                Planned::Refused(refusals) => {
+                    let refused: BTreeSet<_> = refusals
+                        .iter()
+                        .filter_map(|refusal| refusal.withholds().cloned())
+                        .collect();
+                    let stays = |partition: &TopicPartition| !refused.contains(partition);
+                    let others = refusals.iter().any(|r| r.withholds().is_none());
+                    let before = records.len() + rewinds.len();
+                    records.retain(|record| stays(&record.partition));
+                    rewinds.retain(|partition, _| stays(partition));
+                    let after = records.len() + rewinds.len();
+                    run.withheld.extend(refusals);
+                    if others || after == 0 || after == before {
+                        run.records.clear();
+                        return Ok(());
+                    }
                 }
-                Ok(())
-            }
-            Planned::Refused(refusals) => {
-                run.withheld.extend(refusals);
-                Ok(())
             }
         }
     }
@@ -137,14 +175,43 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
         ))
     }
 
+    /// `proposals` without what people said no to, or did not answer. What a person asks for is planned whatever was
+    /// answered before.
+    async fn unanswered(&self, proposals: Proposals) -> Result<Proposals, Error> {
+        let nothing = proposals.skips.is_empty() && proposals.rewinds.is_empty();
+        if self.asked.is_some() || nothing {
+            return Ok(proposals);
+        }
+        let (watched, cluster) = (self.watched, self.cluster_id);
+        let remembered = seconds(watched.policy().rejected_for_seconds).max(ASK_AGAIN_AFTER);
+        let answered = watched
+            .store
+            .answered_since(cluster, watched.group, watched.began - remembered)
+            .await?;
+        let known = Known {
+            assessment: self.assessment,
+            probes: self.probes,
+            reads_uncommitted: self.uncommitted,
+            policy: watched.policy(),
+            now: watched.began,
+        };
+        let last = self.samples.last();
+        let topic_id = |topic: &str| last.and_then(|last| last.topic_id(topic));
+        let dedupe_id = |partition: &TopicPartition, offset| {
+            let topic_id = topic_id(&partition.topic);
+            DedupeId::of(cluster, watched.group, topic_id, partition, offset)
+        };
+        Ok(known.without_answered(proposals, &answered, dedupe_id, topic_id))
+    }
+
     /// The plan of the recovery that holds the group, or will in a moment. A person's request is planned all the same
     /// where that is one of the guard's own, which it may supersede.
     async fn live_recovery(&self) -> Result<Option<PlanId>, Error> {
         let (store, group) = (self.watched.store, self.watched.group);
         let claim = store.claim(self.cluster_id, group).await?;
-        let live = match claim.filter(|claim| claim.expires_at > Timestamp::now()) {
-            Some(live) => Some(live.plan),
-            None => self.handed_over().await?,
+        let live = match claim {
+            Some(claim) if self.is_open(&claim).await? => Some(claim.plan),
+            _ => self.handed_over().await?,
         };
         if self.asked.is_some()
             && let Some(plan) = &live
@@ -155,6 +222,16 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
             }
         }
         Ok(live)
+    }
+
+    /// Whether the recovery of a claim is open. One whose claim ran out is open until it is reported on: what was decided
+    /// about it is not known before.
+    async fn is_open(&self, claim: &Claim) -> Result<bool, Error> {
+        if claim.expires_at > Timestamp::now() {
+            return Ok(true);
+        }
+        let recovery = self.watched.store.recovery(&claim.plan).await?;
+        Ok(recovery.is_some_and(|recovery| recovery.closed_at.is_none()))
     }
 
     /// The plan that an earlier run handed over, and whose execution has not come to claim the group: alerts may start
@@ -180,31 +257,34 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
         })
     }
 
-    async fn plan(
+    /// The group now, as far as a plan about `partitions` needs it.
+    async fn observe(
         &self,
+        partitions: &BTreeSet<TopicPartition>,
+    ) -> Result<GroupObservation, Error> {
+        let (groups, group) = (&self.sources.groups, self.watched.group);
+        observe_stable(groups, group, partitions).await
+    }
+
+    fn plan(
+        &self,
+        seen: &GroupObservation,
         targets: Targets<'_>,
         records: &[SkippedRecord],
         rewinds: &BTreeMap<TopicPartition, i64>,
-    ) -> Result<Planned, Error> {
-        let (watched, resolved) = (self.watched, self.watched.resolved);
-        let request = self.request(records, rewinds);
-        let partitions = match &request.target {
-            ResetSpec::ToOffsets(offsets) => offsets.keys().cloned().collect(),
-            _ => std::collections::BTreeSet::new(),
-        };
-        let seen = observe_stable(&self.sources.groups, watched.group, &partitions).await?;
-        let now = Timestamp::now();
-        Ok(plan(&Planning {
+    ) -> Planned {
+        let resolved = self.watched.resolved;
+        plan(&Planning {
             id: PlanId(ulid::Ulid::generate().to_string()),
-            now,
-            request: &request,
+            now: Timestamp::now(),
+            request: &self.request(records, rewinds),
             policy: &waiting(&resolved.policy),
             config_hash: &resolved.config_hash,
             pinned_cluster: resolved.cluster.cluster_id.as_ref(),
-            seen: &seen,
+            seen,
             looks: of_latest_runs(self.samples),
             targets,
-        }))
+        })
     }
 
     fn request(
@@ -286,7 +366,13 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
             )));
         }
         let id = plan.id.clone();
+        let of_move = |m: &PartitionMove| {
+            let mut findings = self.assessment.findings.iter();
+            let finding = findings.find(|finding| finding.partition == m.partition)?;
+            Some((m.partition.clone(), grounds(finding)))
+        };
         let record = PlanRecord {
+            grounds: plan.moves.iter().filter_map(of_move).collect(),
             id: id.clone(),
             execution: run.id.clone(),
             created_at: plan.created_at,
@@ -317,6 +403,12 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
         self.watched.store.put_guard_run(run).await?;
         Ok(())
     }
+}
+
+/// Why partitions are withheld, where that is of single ones.
+fn withheld(refusals: &[Refusal]) -> BTreeMap<TopicPartition, String> {
+    let of_one = |refusal: &Refusal| Some((refusal.withholds()?.clone(), refusal.to_string()));
+    refusals.iter().filter_map(of_one).collect()
 }
 
 /// A stuck group usually still has its members, so a guard's plan always waits until they have stopped: for as long as

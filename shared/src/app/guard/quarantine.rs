@@ -1,33 +1,35 @@
-//! Keeps what a plan would pass over: ledger, read, produce, read back, confirm.
+//! Keeps what a plan would pass over, range by range: what cannot be kept withholds its own range and no other.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use jiff::{SignedDuration, Timestamp};
+use futures_util::{StreamExt, stream};
 
 use super::Sources;
+use super::copies::{Copies, KEEP_TIME, Wanted};
 use super::group::Watched;
-use crate::domain::guard::headers::{Origin, is_from_quarantine, of_copy};
-use crate::domain::guard::keeping::{caution, unfit};
+use crate::domain::guard::headers::{Origin, of_copy, seen};
+use crate::domain::guard::keeping::{KeepingTopic, cautions, copy_bytes, no_room, unfit, unusable};
 use crate::domain::guard::policy::Isolation;
 use crate::domain::guard::probe::validate;
 use crate::domain::guard::proposal::SkipRange;
-use crate::domain::guard::quarantine::{Copy, DedupeId, Kept, SkippedRecord};
+use crate::domain::guard::quarantine::{DedupeId, Kept, SkippedRecord};
 use crate::domain::guard::record::{Header, Record};
 use crate::domain::guard::sample::Sample;
 use crate::domain::guard::verdict::{Finding, Verdict};
-use crate::domain::offset::{ClusterId, Fault};
+use crate::domain::offset::ClusterId;
+use crate::domain::plan::Warning;
 use crate::domain::refusal::Refusal;
 use crate::error::Error;
 use crate::ports::{KeepRecords, ReadLimits, ReadRecords, View};
-use crate::store::{Begun, LedgerEntry};
+use crate::store::LedgerEntry;
 
-/// How long one run may take to keep a record before another one may try.
-const LEASE: SignedDuration = SignedDuration::from_mins(2);
-/// How often a record is tried within a run whose ledger entry changes under it.
-const TRIES: u32 = 3;
 /// The most bytes that the records of one plan may have.
 const PLAN_BYTES: usize = 32 << 20;
+/// How many ranges are read at once.
+const READS_AT_ONCE: usize = 4;
+/// How many bytes of a range are read while others are. What is larger is read again by itself.
+const READ_BYTES: usize = 4 << 20;
 /// How long reading one range may take.
 const READ_TIME: Duration = Duration::from_secs(30);
 
@@ -40,78 +42,228 @@ pub(super) struct Keeping<'a, R, D, K> {
     pub(super) findings: &'a [Finding],
     /// Whether the group's consumers read records of aborted and open transactions.
     pub(super) uncommitted: bool,
+    /// Whether a person asks for it.
+    pub(super) asked: bool,
     pub(super) dry_run: bool,
 }
 
+/// What came of keeping the records of some ranges.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// Every visible record of the ranges that can be passed over, in order.
+    pub(super) records: Vec<SkippedRecord>,
+    /// Why the other ranges cannot.
+    pub(super) withheld: Vec<Refusal>,
+    /// What the approver should know of the quarantine topic.
+    pub(super) cautions: Vec<Warning>,
+}
+
+/// A range whose records were read.
+struct Ranged<'a> {
+    range: &'a SkipRange,
+    records: Vec<Record>,
+}
+
+/// The topic that keeps the records, where there is to be one.
+struct Topic<'a> {
+    name: &'a str,
+    described: KeepingTopic,
+}
+
 impl<R, D: ReadRecords, K: KeepRecords> Keeping<'_, R, D, K> {
-    /// Keeps every visible record of `ranges`, and returns them in order.
+    /// Keeps every visible record of as many of `ranges` as one plan may pass over.
     ///
     /// # Errors
-    /// The table failed. What makes a record impossible to keep is a refusal; all that were kept by then stay kept, and
-    /// the next run finds them in the ledger.
-    pub(super) async fn keep(
-        &self,
-        ranges: &[SkipRange],
-    ) -> Result<Result<Vec<SkippedRecord>, Vec<Refusal>>, Error> {
-        let policy = self.watched.policy();
-        let mut read = Vec::new();
-        let mut refusals = Vec::new();
-        // One more record than may be passed over, so that too many are noticed; and none is read beyond that.
-        let most = usize::try_from(policy.max_records_per_plan).unwrap_or(usize::MAX);
-        let mut limits = ReadLimits {
-            records: most.saturating_add(1),
-            bytes: PLAN_BYTES,
-            time: READ_TIME,
+    /// The table failed. What makes a range impossible to keep is a refusal of that range; all that was kept by then stays
+    /// kept, and the next run finds it in the ledger.
+    pub(super) async fn keep(&self, ranges: &[SkipRange]) -> Result<Outcome, Error> {
+        let mut outcome = Outcome::default();
+        let until = Instant::now() + KEEP_TIME;
+        let topic = match self.topic().await {
+            Ok(topic) => topic,
+            Err(refusal) => {
+                outcome.withheld.push(refusal);
+                return Ok(outcome);
+            }
         };
-        for range in ranges {
-            if limits.records == 0 || limits.bytes == 0 {
-                break;
-            }
-            match self.read(range, limits).await {
-                Ok(records) => {
-                    let bytes: usize = records.iter().map(Record::bytes).sum();
-                    limits.records = limits.records.saturating_sub(records.len());
-                    limits.bytes = limits.bytes.saturating_sub(bytes);
-                    read.extend(records.into_iter().map(|record| (range, record)));
-                }
-                Err(refusal) => refusals.push(refusal),
-            }
-        }
-        if limits.bytes == 0 {
-            let why = format!("the records of one plan may have {PLAN_BYTES} bytes together");
-            refusals.extend(ranges.last().map(|range| Refusal::RecordUnreadable {
-                partition: range.partition.clone(),
-                why,
-            }));
-        }
-        let records = u64::try_from(read.len()).unwrap_or(u64::MAX);
-        if records > u64::from(policy.max_records_per_plan) {
-            refusals.push(Refusal::TooManyRecords {
-                records,
-                limit: policy.max_records_per_plan,
+        let read = self
+            .read_all(
+                ranges,
+                topic.as_ref(),
+                until - KEEP_TIME / 2,
+                &mut outcome.withheld,
+            )
+            .await?;
+        if let Some(topic) = &topic {
+            let copies = read.iter().flat_map(|ranged| {
+                let bytes = |record| copy_bytes(record, &self.headers(ranged.range, record));
+                ranged.records.iter().map(bytes)
             });
-        }
-        if policy.publish_to_dlq_topic {
-            refusals.extend(self.unusable(&read).await);
-        }
-        if !refusals.is_empty() {
-            return Ok(Err(refusals));
-        }
-        let mut kept = Vec::new();
-        for (range, record) in &read {
-            match self.keep_one(range, record).await? {
-                Ok(skipped) => kept.push(skipped),
-                Err(refusal) => return Ok(Err(vec![refusal])),
+            if let Some(why) = no_room(copies.sum(), &topic.described) {
+                outcome.withheld.push(self.unusable(None, why));
+                return Ok(outcome);
             }
+            outcome.cautions = cautions(topic.name, &topic.described);
         }
-        kept.sort_by(|a: &SkippedRecord, b| {
-            (&a.partition, a.record.offset).cmp(&(&b.partition, b.record.offset))
-        });
-        Ok(Ok(kept))
+        self.keep_all(&read, topic.as_ref(), until, &mut outcome)
+            .await?;
+        outcome
+            .records
+            .sort_by(|a, b| (&a.partition, a.record.offset).cmp(&(&b.partition, b.record.offset)));
+        Ok(outcome)
     }
 
-    /// The visible records of a range, all of them.
-    async fn read(&self, range: &SkipRange, limits: ReadLimits) -> Result<Vec<Record>, Refusal> {
+    /// The topic that keeps records, where the policy keeps any.
+    async fn topic(&self) -> Result<Option<Topic<'_>>, Refusal> {
+        let policy = self.watched.policy();
+        if !policy.publish_to_dlq_topic {
+            return Ok(None);
+        }
+        let Some(name) = policy.quarantine_topic.as_deref() else {
+            let why = "set quarantine_topic for this group, or publish_to_dlq_topic = false to lose the record";
+            return Err(self.unusable(None, why.to_owned()));
+        };
+        let described = self.sources.keeper.keeping_topic(name).await;
+        let described = described.map_err(|fault| self.unusable(None, fault.to_string()))?;
+        let why = unusable(&self.watched.resolved.policy, described.as_ref());
+        match (described, why) {
+            (Some(described), None) => Ok(Some(Topic { name, described })),
+            (_, why) => Err(self.unusable(None, why.unwrap_or_default())),
+        }
+    }
+
+    fn unusable(&self, range: Option<&SkipRange>, why: String) -> Refusal {
+        let topic = self.watched.policy().quarantine_topic.clone();
+        Refusal::QuarantineUnusable {
+            topic: topic.unwrap_or_default(),
+            partition: range.map(|range| range.partition.clone()),
+            why,
+        }
+    }
+
+    /// The records of as many ranges as one plan may pass over and as are read by `until`, in the order of the ranges.
+    async fn read_all<'r>(
+        &self,
+        ranges: &'r [SkipRange],
+        topic: Option<&Topic<'_>>,
+        until: Instant,
+        withheld: &mut Vec<Refusal>,
+    ) -> Result<Vec<Ranged<'r>>, Error> {
+        let limit = self.watched.policy().max_records_per_plan;
+        let most = usize::try_from(limit).unwrap_or(usize::MAX);
+        let (mut records_left, mut bytes_left) = (most, PLAN_BYTES);
+        // One more record than may be passed over, so that too many are noticed; and none is read beyond that.
+        let limits = |bytes| ReadLimits {
+            records: most.saturating_add(1),
+            bytes,
+            time: READ_TIME,
+        };
+        let mut reads = stream::iter(ranges)
+            .map(|range| async move { (range, self.read(range, limits(READ_BYTES)).await) })
+            .buffered(READS_AT_ONCE);
+        let mut ranged = Vec::new();
+        let mut seen = 0;
+        while records_left > 0 && bytes_left > 0 && Instant::now() < until {
+            let Some((range, read)) = reads.next().await else {
+                break;
+            };
+            seen += 1;
+            let read = match read {
+                Ok(Read::Partly) => self.read(range, limits(PLAN_BYTES)).await,
+                read => read,
+            };
+            let records = match read {
+                Ok(Read::Whole(records)) => records,
+                Ok(Read::Partly) => {
+                    withheld.push(Refusal::RecordUnreadable {
+                        partition: range.partition.clone(),
+                        why: format!(
+                            "the records of one plan may have {PLAN_BYTES} bytes together; fix the consumer, or move \
+                             past them with to_offsets and allow_forward, and lose them"
+                        ),
+                    });
+                    continue;
+                }
+                Err(refusal) => {
+                    withheld.push(refusal);
+                    continue;
+                }
+            };
+            if records.len() > most {
+                withheld.push(Refusal::TooManyRecords {
+                    partition: Some(range.partition.clone()),
+                    records: u64::try_from(records.len()).unwrap_or(u64::MAX),
+                    limit,
+                });
+                continue;
+            }
+            if let Some(refusal) = self.unkeepable(range, &records, topic).await? {
+                withheld.push(refusal);
+                continue;
+            }
+            let bytes: usize = records.iter().map(Record::bytes).sum();
+            match (
+                records_left.checked_sub(records.len()),
+                bytes_left.checked_sub(bytes),
+            ) {
+                (Some(records_after), Some(bytes_after)) => {
+                    (records_left, bytes_left) = (records_after, bytes_after);
+                    ranged.push(Ranged { range, records });
+                }
+                _ => withheld.push(Refusal::PlanFull {
+                    partition: range.partition.clone(),
+                    limit,
+                }),
+            }
+        }
+        let rest = ranges.get(seen..).unwrap_or_default();
+        withheld.extend(rest.iter().map(|range| Refusal::PlanFull {
+            partition: range.partition.clone(),
+            limit,
+        }));
+        Ok(ranged)
+    }
+
+    /// Why the records of a range cannot be kept, if so.
+    async fn unkeepable(
+        &self,
+        range: &SkipRange,
+        records: &[Record],
+        topic: Option<&Topic<'_>>,
+    ) -> Result<Option<Refusal>, Error> {
+        for record in records {
+            // A person who asks for it may send it round once more.
+            if !self.asked && self.is_from_quarantine(record).await? {
+                return Ok(Some(Refusal::RecordFromQuarantine {
+                    partition: range.partition.clone(),
+                    offset: record.offset,
+                }));
+            }
+            let Some(topic) = topic else {
+                continue;
+            };
+            let headers = self.headers(range, record);
+            let source = &range.partition.topic;
+            if let Some(why) = unfit(record, &headers, source, topic.name, &topic.described) {
+                return Ok(Some(self.unusable(Some(range), why)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a record is a copy that somebody produced again. Anybody can write the headers of one: it is believed only
+    /// where the ledger knows that very record to be kept under that id.
+    async fn is_from_quarantine(&self, record: &Record) -> Result<bool, Error> {
+        let copy = seen(record);
+        let Some(dedupe_id) = copy.dedupe_id else {
+            return Ok(false);
+        };
+        let kept = self.watched.store.quarantined(&dedupe_id).await?;
+        Ok(kept.is_some_and(|kept| kept.fingerprint == copy.fingerprint))
+    }
+
+    /// The visible records of a range, all of them, or that it has more bytes than were to be read.
+    async fn read(&self, range: &SkipRange, limits: ReadLimits) -> Result<Read, Refusal> {
         let unreadable = |why: String| Refusal::RecordUnreadable {
             partition: range.partition.clone(),
             why,
@@ -128,12 +280,6 @@ impl<R, D: ReadRecords, K: KeepRecords> Keeping<'_, R, D, K> {
             .read(&range.partition, range.committed, until, view, limits)
             .await
             .map_err(|fault| unreadable(fault.to_string()))?;
-        if read.records.len() < limits.records && read.until < until {
-            return Err(unreadable(format!(
-                "reading ended at {} of {until}",
-                read.until
-            )));
-        }
         match read.records.first() {
             Some(first) if first.offset == range.first => {}
             first => {
@@ -144,20 +290,20 @@ impl<R, D: ReadRecords, K: KeepRecords> Keeping<'_, R, D, K> {
                 )));
             }
         }
+        if read.records.len() < limits.records && read.until < until {
+            let bytes: usize = read.records.iter().map(Record::bytes).sum();
+            if bytes >= limits.bytes {
+                return Ok(Read::Partly);
+            }
+            return Err(unreadable(format!(
+                "reading ended at {} of {until}",
+                read.until
+            )));
+        }
         if !self.uncommitted && self.watched.policy().isolation == Isolation::Unknown {
             self.nothing_aborted(range, &read.records, limits).await?;
         }
-        match read
-            .records
-            .iter()
-            .find(|record| is_from_quarantine(record))
-        {
-            Some(record) => Err(Refusal::RecordFromQuarantine {
-                partition: range.partition.clone(),
-                offset: record.offset,
-            }),
-            None => Ok(read.records),
-        }
+        Ok(Read::Whole(read.records))
     }
 
     /// Refuses a range with records of aborted transactions in it where nobody knows whether the group reads them: they
@@ -199,41 +345,6 @@ impl<R, D: ReadRecords, K: KeepRecords> Keeping<'_, R, D, K> {
             }
             None => Ok(()),
         }
-    }
-
-    /// Why the quarantine topic cannot keep these records, each reason once.
-    async fn unusable(&self, read: &[(&SkipRange, Record)]) -> Vec<Refusal> {
-        let configured = self.watched.policy().quarantine_topic.as_deref();
-        let unusable = |why: String| Refusal::QuarantineUnusable {
-            topic: configured.unwrap_or_default().to_owned(),
-            why,
-        };
-        let Some(topic) = configured else {
-            let why = "set quarantine_topic for this group, or publish_to_dlq_topic = false to lose the record";
-            return vec![unusable(why.to_owned())];
-        };
-        let described = match self.sources.keeper.keeping_topic(topic).await {
-            Ok(described) => described,
-            Err(fault) => return vec![unusable(fault.to_string())],
-        };
-        if let Some(caution) = described.as_ref().and_then(caution) {
-            tracing::warn!(
-                topic,
-                caution,
-                "the quarantine topic is not as safe as it should be"
-            );
-        }
-        let mut whys: Vec<String> = read
-            .iter()
-            .filter_map(|(range, record)| {
-                let headers = self.headers(range, record);
-                let source = &range.partition.topic;
-                unfit(record, &headers, source, topic, described.as_ref())
-            })
-            .collect();
-        whys.sort();
-        whys.dedup();
-        whys.into_iter().map(unusable).collect()
     }
 
     fn dedupe_id(&self, range: &SkipRange, record: &Record) -> DedupeId {
@@ -281,137 +392,94 @@ impl<R, D: ReadRecords, K: KeepRecords> Keeping<'_, R, D, K> {
         of_copy(record, &origin, &policy.header_sets)
     }
 
-    async fn keep_one(
+    /// Keeps the records that were read, and notes what came of each range.
+    async fn keep_all(
         &self,
-        range: &SkipRange,
-        record: &Record,
-    ) -> Result<Result<SkippedRecord, Refusal>, Error> {
-        let policy = self.watched.policy();
-        let kept = match policy.quarantine_topic.as_deref() {
-            Some(topic) if policy.publish_to_dlq_topic && !self.dry_run => {
-                match self.write(range, record, topic).await? {
-                    Ok(copy) => Kept::In(copy),
+        read: &[Ranged<'_>],
+        topic: Option<&Topic<'_>>,
+        until: Instant,
+        outcome: &mut Outcome,
+    ) -> Result<(), Error> {
+        let mut kept = match topic {
+            Some(topic) if !self.dry_run => {
+                let copies = Copies {
+                    watched: self.watched,
+                    sources: self.sources,
+                    topic: topic.name,
+                    described: &topic.described,
+                    until,
+                };
+                let copied = copies.of(&self.wanted(read)).await?.into_iter();
+                copied.map(|copied| copied.map(Kept::In)).collect()
+            }
+            _ => Vec::new(),
+        }
+        .into_iter();
+        // Without a topic the records will be lost; a dry run keeps them not yet.
+        let otherwise = if topic.is_some() {
+            Kept::NotYet
+        } else {
+            Kept::No
+        };
+        for ranged in read {
+            let mut skipped = Vec::new();
+            let mut refusal = None;
+            for record in &ranged.records {
+                match kept.next().unwrap_or_else(|| Ok(otherwise.clone())) {
+                    Ok(kept) => skipped.push(self.skipped(ranged.range, record, kept)),
+                    // One reason is enough for a range.
                     Err(why) => {
-                        return Ok(Err(Refusal::QuarantineUnconfirmed {
-                            partition: range.partition.clone(),
+                        refusal.get_or_insert(Refusal::QuarantineUnconfirmed {
+                            partition: ranged.range.partition.clone(),
                             offset: record.offset,
                             why,
-                        }));
+                        });
                     }
                 }
             }
-            _ if policy.publish_to_dlq_topic => Kept::NotYet,
-            _ => Kept::No,
+            match refusal {
+                Some(refusal) => outcome.withheld.push(refusal),
+                None => outcome.records.extend(skipped),
+            }
+        }
+        Ok(())
+    }
+
+    fn wanted<'r>(&self, read: &'r [Ranged<'_>]) -> Vec<Wanted<'r>> {
+        let of_range = |ranged: &'r Ranged<'_>| {
+            let range = ranged.range;
+            ranged.records.iter().map(move |record| Wanted {
+                record,
+                headers: self.headers(range, record),
+                entry: LedgerEntry {
+                    dedupe_id: self.dedupe_id(range, record),
+                    cluster_id: self.cluster_id.clone(),
+                    group: self.watched.group.clone(),
+                    partition: range.partition.clone(),
+                    topic_id: self.last.and_then(|l| l.topic_id(&range.partition.topic)),
+                    record: record.outline(),
+                    run: self.watched.id.clone(),
+                },
+            })
         };
-        Ok(Ok(SkippedRecord {
+        read.iter().flat_map(of_range).collect()
+    }
+
+    fn skipped(&self, range: &SkipRange, record: &Record, kept: Kept) -> SkippedRecord {
+        SkippedRecord {
             partition: range.partition.clone(),
             record: record.outline(),
-            failure: validate(&policy.validators, record),
+            failure: validate(&self.watched.policy().validators, record),
             dedupe_id: self.dedupe_id(range, record),
             kept,
-        }))
-    }
-
-    /// A copy of `record` that was read back and is the same; or why there is none that is known to be.
-    ///
-    /// The ledger makes one copy of it however often it is tried: what is confirmed there is only looked at again, and
-    /// what another run is at is left to it. A run that was killed in between leaves at most a second copy with the same
-    /// dedupe id.
-    async fn write(
-        &self,
-        range: &SkipRange,
-        record: &Record,
-        topic: &str,
-    ) -> Result<Result<Copy, String>, Error> {
-        let store = self.watched.store;
-        let entry = LedgerEntry {
-            dedupe_id: self.dedupe_id(range, record),
-            cluster_id: self.cluster_id.clone(),
-            group: self.watched.group.clone(),
-            partition: range.partition.clone(),
-            topic_id: self.last.and_then(|l| l.topic_id(&range.partition.topic)),
-            record: record.outline(),
-            run: self.watched.id.clone(),
-        };
-        let mut begun = store
-            .begin_quarantine(&entry, Timestamp::now(), LEASE)
-            .await?;
-        for _ in 0..TRIES {
-            match begun {
-                Begun::Theirs { until } => {
-                    return Ok(Err(format!("another run is keeping it, until {until}")));
-                }
-                Begun::Kept { copy, record: then } => {
-                    let same = then.is_same_record(&entry.record) && copy.partition.topic == topic;
-                    match self.reads_back(&copy, &entry).await {
-                        Ok(true) if same => return Ok(Ok(copy)),
-                        // It cannot be seen now, which does not mean that it is gone.
-                        Err(fault) => {
-                            return Ok(Err(format!("its copy at {copy} cannot be read: {fault}")));
-                        }
-                        Ok(_) => {
-                            begun = store
-                                .reopen_quarantine(&entry, &copy, Timestamp::now(), LEASE)
-                                .await?;
-                        }
-                    }
-                }
-                Begun::Mine { attempt } => {
-                    let copied = self.copy(range, record, topic, &entry).await;
-                    let copy = match copied {
-                        Ok(copy) => copy,
-                        Err(why) => return Ok(Err(why)),
-                    };
-                    let now = Timestamp::now();
-                    if store
-                        .confirm_quarantine(&entry.dedupe_id, &attempt, &copy, now)
-                        .await?
-                    {
-                        return Ok(Ok(copy));
-                    }
-                    begun = store
-                        .begin_quarantine(&entry, Timestamp::now(), LEASE)
-                        .await?;
-                }
-            }
-        }
-        Ok(Err(
-            "other runs keep changing its entry in the ledger".to_owned()
-        ))
-    }
-
-    async fn copy(
-        &self,
-        range: &SkipRange,
-        record: &Record,
-        topic: &str,
-        entry: &LedgerEntry,
-    ) -> Result<Copy, String> {
-        let headers = self.headers(range, record);
-        let copy = self
-            .sources
-            .keeper
-            .keep(
-                topic,
-                record.key.as_deref(),
-                record.value.as_deref(),
-                &headers,
-            )
-            .await
-            .map_err(|fault| format!("it was not written for certain: {fault}"))?;
-        match self.reads_back(&copy, entry).await {
-            Ok(true) => Ok(copy),
-            Ok(false) => Err(format!("what reads back at {copy} is another record")),
-            Err(fault) => Err(format!("its copy at {copy} does not read back: {fault}")),
         }
     }
+}
 
-    /// Whether what lies at `copy` is the record.
-    async fn reads_back(&self, copy: &Copy, entry: &LedgerEntry) -> Result<bool, Fault> {
-        let seen = crate::app::reread::copy(&self.sources.records, copy).await?;
-        Ok(seen.is_some_and(|seen| {
-            seen.fingerprint == entry.record.fingerprint
-                && seen.dedupe_id.as_ref() == Some(&entry.dedupe_id)
-        }))
-    }
+/// What reading a range found.
+enum Read {
+    /// All of it.
+    Whole(Vec<Record>),
+    /// More bytes than were to be read.
+    Partly,
 }

@@ -57,35 +57,37 @@ pub fn of_copy(record: &Record, origin: &Origin, sets: &[HeaderSet]) -> Vec<Head
     headers
 }
 
-/// Whether a record is a copy from quarantine: to keep a copy of it would send it round and round.
-#[must_use]
-pub fn is_from_quarantine(record: &Record) -> bool {
-    let prefix = HEADER_PREFIX.as_bytes();
-    record
-        .headers
-        .iter()
-        .any(|(name, _)| name.starts_with(prefix))
-}
-
-/// What a record that was read from quarantine says it is a copy of.
+/// What a record says it is a copy of. Any producer can write these headers, so whether it is one is for the ledger to
+/// say: it knows the dedupe id and the fingerprint of everything that was kept.
 ///
-/// One without the guard's headers, or with others than it writes, is the copy of nothing that the guard knows.
+/// The guard's headers lie behind the record's own, which may bear the same names: the last of a name is the guard's. A
+/// record without them, or with others than the guard writes, is the copy of nothing, and is seen whole.
 #[must_use]
 pub fn seen(copy: &Record) -> CopySeen {
-    let text = |name: &str| {
-        let name = [HEADER_PREFIX, name].concat().into_bytes();
-        let mut found = copy.headers.iter().filter(|(other, _)| *other == name);
-        let value = found.next()?.1.as_deref()?;
-        std::str::from_utf8(value).ok()
-    };
-    let count = text(ORIGINAL_HEADERS).and_then(|count| count.parse().ok());
-    let originals = count
-        .and_then(|count: usize| copy.headers.get(..count))
-        .unwrap_or(&copy.headers);
+    let (originals, dedupe_id) = guards_part(&copy.headers)
+        .map_or((&copy.headers[..], None), |(own, guards)| {
+            (own, last_text(guards, DEDUPE_ID).and_then(DedupeId::parse))
+        });
     CopySeen {
         fingerprint: fingerprint(copy.key.as_deref(), copy.value.as_deref(), originals),
-        dedupe_id: text(DEDUPE_ID).map(|id| DedupeId(id.to_owned())),
+        dedupe_id,
     }
+}
+
+/// The headers that were the record's own, and those that the guard wrote behind them.
+fn guards_part(headers: &[Header]) -> Option<(&[Header], &[Header])> {
+    let count = last_text(headers, ORIGINAL_HEADERS)?.parse().ok()?;
+    let (own, guards) = headers.split_at_checked(count)?;
+    // The count is one of the guard's headers itself.
+    last_text(guards, ORIGINAL_HEADERS)?;
+    Some((own, guards))
+}
+
+/// The text of the last of the guard's headers with this name.
+fn last_text<'a>(headers: &'a [Header], name: &str) -> Option<&'a str> {
+    let name = [HEADER_PREFIX, name].concat().into_bytes();
+    let (_, value) = headers.iter().rfind(|(other, _)| *other == name)?;
+    std::str::from_utf8(value.as_deref()?).ok()
 }
 
 fn own(record: &Record, origin: &Origin) -> Vec<Header> {
@@ -369,21 +371,84 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_no_copy_is_known_as_nothing() {
-        let seen = seen(&poison());
-        assert_eq!(seen.dedupe_id, None);
-        assert!(!is_from_quarantine(&poison()));
-        let more = Record {
-            headers: vec![(
+    fn a_record_that_is_no_copy_is_seen_whole() {
+        let count = |count: &[u8]| {
+            (
                 b"offset-guard.origin.headers".to_vec(),
-                Some(b"99".to_vec()),
-            )],
+                Some(count.to_vec()),
+            )
+        };
+        let id = |id: &[u8]| (b"offset-guard.dedupe.id".to_vec(), Some(id.to_vec()));
+        for headers in [
+            poison().headers,
+            vec![id(&[b'a'; 64])],
+            // Counts that cannot be.
+            vec![count(b"99"), id(&[b'a'; 64])],
+            vec![count(b"1"), id(&[b'a'; 64])],
+            vec![count(b"-1"), id(&[b'a'; 64])],
+            vec![count(b"\xff"), id(&[b'a'; 64])],
+        ] {
+            let record = Record {
+                headers,
+                ..poison()
+            };
+            let whole = CopySeen {
+                fingerprint: record.outline().fingerprint,
+                dedupe_id: None,
+            };
+            assert_eq!(seen(&record), whole, "{:?}", record.headers);
+        }
+        // What is no SHA-256 is no key of the ledger.
+        for text in [&b""[..], b"a", &[b'A'; 64], &[b'a'; 65], &[b'z'; 64]] {
+            let record = Record {
+                headers: vec![count(b"0"), id(text)],
+                ..poison()
+            };
+            assert_eq!(seen(&record).dedupe_id, None, "{text:?}");
+        }
+    }
+
+    /// A copy that somebody produced again, and that is kept a second time: each copy is known as that of what it was
+    /// made of.
+    #[test]
+    fn a_copy_of_a_copy_is_known_as_such() {
+        let (record, first) = (poison(), origin());
+        let copy = Record {
+            headers: of_copy(&record, &first, &[HeaderSet::Spring]),
             ..poison()
         };
-        // A count that cannot be is not believed.
-        let all = more.outline().fingerprint;
-        assert_eq!(super::seen(&more).fingerprint, all);
-        assert!(is_from_quarantine(&more));
+        let second = Origin {
+            dedupe_id: DedupeId("b".repeat(64)),
+            ..origin()
+        };
+        let again = Record {
+            headers: of_copy(&copy, &second, &[HeaderSet::Connect]),
+            ..poison()
+        };
+        let whole = CopySeen {
+            fingerprint: copy.outline().fingerprint,
+            dedupe_id: Some(second.dedupe_id),
+        };
+        assert_eq!(seen(&again), whole);
+    }
+
+    /// Names that anybody may write, those of the guard too.
+    fn name() -> impl Strategy<Value = Vec<u8>> {
+        let guards = prop_oneof![
+            Just("origin.headers"),
+            Just("dedupe.id"),
+            Just("origin.offset"),
+            Just("x"),
+        ]
+        .prop_map(|name| [HEADER_PREFIX, name].concat().into_bytes());
+        prop_oneof![vec(any::<u8>(), 0..20), guards]
+    }
+
+    /// Values that the guard's own headers might have, too.
+    fn value() -> impl Strategy<Value = Option<Vec<u8>>> {
+        let count = (0..40_usize).prop_map(|count| Some(count.to_string().into_bytes()));
+        let id = prop_oneof![Just(b'a'), Just(b'0'), Just(0xff)].prop_map(|c| Some(vec![c; 64]));
+        prop_oneof![bytes(), count, id]
     }
 
     fn bytes() -> impl Strategy<Value = Option<Vec<u8>>> {
@@ -395,17 +460,15 @@ mod tests {
         fn any_record_is_known_again_by_its_copy(
             key in bytes(),
             value in bytes(),
-            headers in vec((vec(any::<u8>(), 0..20), bytes()), 0..6),
+            headers in vec((name(), value()), 0..12),
             sets in vec(prop_oneof![Just(HeaderSet::Spring), Just(HeaderSet::Connect)], 0..3),
             cut in any::<prop::sample::Index>(),
         ) {
             let (record, origin) = (Record { key, value, headers, ..poison() }, origin());
-            prop_assert!(!is_from_quarantine(&record));
             let copy = Record { headers: of_copy(&record, &origin, &sets), ..record.clone() };
             let whole = seen(&copy);
             prop_assert_eq!(&whole.fingerprint, &record.outline().fingerprint);
             prop_assert_eq!(whole.dedupe_id, Some(origin.dedupe_id));
-            prop_assert!(is_from_quarantine(&copy));
 
             // And not by one that lacks any of its own headers.
             if !record.headers.is_empty() {

@@ -1,5 +1,6 @@
 //! Why each partition is where it is, and what may be done about it.
 
+pub mod answers;
 pub mod headers;
 pub mod keeping;
 pub mod policy;

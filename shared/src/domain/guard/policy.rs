@@ -61,6 +61,11 @@ pub enum HeaderSet {
     Connect,
 }
 
+/// The most records that one plan may pass over. On two cores and a broker beside them, so many are kept within 11 s, are
+/// found kept already within 5 s, and are read again by Apply with their copies within 1 s; 90 s and 60 s are what they may
+/// take. A broker that answers ten times as slowly fits too.
+pub const MOST_RECORDS_PER_PLAN: u32 = 500;
+
 /// The resolved policy of the guard for one group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuardPolicy {
@@ -91,8 +96,10 @@ pub struct GuardPolicy {
     pub isolation: Isolation,
     /// From which verdict on a skip is proposed.
     pub skip_on: SkipOn,
-    /// How many records one plan may pass over.
+    /// How many records one plan may pass over; at most [`MOST_RECORDS_PER_PLAN`].
     pub max_records_per_plan: u32,
+    /// How long a proposal that a person rejected is not made again by itself, in seconds.
+    pub rejected_for_seconds: u32,
     /// What the group's records must be.
     pub validators: Vec<Validator>,
     /// How many records one poll of the consumers returns at most (`max.poll.records`): the poison record lies within so
@@ -144,6 +151,7 @@ impl Default for GuardPolicy {
             isolation: Isolation::Unknown,
             skip_on: SkipOn::Likely,
             max_records_per_plan: 100,
+            rejected_for_seconds: 7 * 86_400,
             validators: Vec::new(),
             max_poll_records: 500,
             external_offsets: false,

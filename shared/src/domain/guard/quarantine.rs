@@ -38,6 +38,13 @@ impl DedupeId {
         let parts = serde_json::json!([cluster.0, group.0, topic, partition.partition, offset]);
         Self(HEXLOWER.encode(&Sha256::digest(parts.to_string())))
     }
+
+    /// The id that a text is; `None` where no record can have it.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let bytes = HEXLOWER.decode(text.as_bytes()).ok()?;
+        (bytes.len() == Sha256::output_size()).then(|| Self(text.to_owned()))
+    }
 }
 
 impl fmt::Display for DedupeId {

@@ -143,6 +143,30 @@ impl GuardRun {
         }
     }
 
+    /// What the person on call does next about a finding of this run. A skip is there to be approved only where a plan of
+    /// this run proposes it.
+    #[must_use]
+    pub fn next_step(&self, finding: &Finding) -> &'static str {
+        let passes_over = |record: &SkippedRecord| record.partition == finding.partition;
+        if finding.verdict != Verdict::PoisonLikely {
+            return finding.next_step();
+        }
+        match &self.deed {
+            Deed::Proposed { .. } if self.records.iter().any(passes_over) => finding.next_step(),
+            Deed::WouldPropose { .. } if self.records.iter().any(passes_over) => {
+                "read the outline of the record with its owner, and fix the consumer; this is a dry run, so there is \
+                 nothing to approve: dry_run = false makes it propose the skip"
+            }
+            Deed::RecoveryLive { .. } => {
+                "read the outline of the record with its owner, and fix the consumer; decide the recovery that is open \
+                 before another plan is made"
+            }
+            Deed::Nothing | Deed::Proposed { .. } | Deed::WouldPropose { .. } => {
+                "read the outline of the record with its owner, and fix the consumer; its skip is not proposed in this run"
+            }
+        }
+    }
+
     /// Equal for two runs that a person need not hear of twice: the same verdicts of the same partitions at the same
     /// places, whatever time has passed and however much lag has grown.
     #[must_use]

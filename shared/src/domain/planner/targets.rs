@@ -12,7 +12,7 @@ use crate::domain::guard::quarantine::SkippedRecord;
 use crate::domain::offset::{
     CommittedOffset, Fault, FoundByTime, TopicId, TopicPartition, Watermarks,
 };
-use crate::domain::plan::{LeftAlone, PartitionMove};
+use crate::domain::plan::{LeftAlone, PartitionMove, Warning};
 use crate::domain::refusal::{Refusal, Stale};
 
 /// What the target of a request resolved to, with the evidence that judges it.
@@ -52,6 +52,10 @@ pub enum Targets<'a> {
         records: &'a [SkippedRecord],
         /// Whether two samples are all that this rests on.
         two_samples: bool,
+        /// What should be passed over as well and is not, and why.
+        withheld: &'a BTreeMap<TopicPartition, String>,
+        /// What the approver should know of the topic that keeps the records.
+        cautions: &'a [Warning],
     },
     /// There is none, for this reason; the rest is judged all the same, so that all reasons are told at once.
     Missing(&'a Refusal),

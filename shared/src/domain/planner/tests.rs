@@ -2074,3 +2074,31 @@ fn the_digest_is_over_the_records_too() {
         assert_ne!(other.digest(), plan.digest(), "change {n}");
     }
 }
+
+/// What cannot be kept is named where the approver reads what is left alone, and decides nothing about the others.
+#[test]
+fn what_is_withheld_is_named_with_its_reason_and_stands_in_the_digest() {
+    let scene = |withheld: &str| {
+        past(one(), |scene| {
+            scene.withheld = [(p(2), withheld.to_owned())].into();
+            scene.cautions = vec![Warning::CopiesExpire {
+                topic: "kept".to_owned(),
+                after_seconds: 604_800,
+            }];
+        })
+    };
+    let plan = scene("the copy is too large").ready();
+    let why = "the copy is too large".to_owned();
+    assert_eq!(
+        plan.left_alone,
+        [(p(1), NotSelected), (p(2), LeftAlone::Withheld { why }),]
+    );
+    assert_eq!(plan.moves.len(), 1);
+    assert_eq!(check_plan(&plan), Vec::<String>::new());
+    let caution = Warning::CopiesExpire {
+        topic: "kept".to_owned(),
+        after_seconds: 604_800,
+    };
+    assert!(plan.warnings.contains(&caution), "{:?}", plan.warnings);
+    assert_ne!(plan.digest(), scene("another reason").ready().digest());
+}

@@ -24,6 +24,8 @@ use crate::kafka::handle::Handle;
 pub(in crate::kafka) struct Topic {
     pub(in crate::kafka) id: Option<TopicId>,
     pub(in crate::kafka) partitions: i32,
+    /// How many replicas the partition with the fewest has.
+    pub(in crate::kafka) replicas: usize,
     /// The partitions that have no leader now.
     pub(in crate::kafka) leaderless: Vec<i32>,
 }
@@ -279,10 +281,14 @@ unsafe fn describe_topic(topic: *const sys::rd_kafka_TopicDescription_t) -> Topi
         let mut found = Topic {
             id: TopicId::from_bytes(id),
             partitions: 0,
+            replicas: usize::MAX,
             leaderless: Vec::new(),
         };
         for partition in array(|n| sys::rd_kafka_TopicDescription_partitions(topic, n)) {
             found.partitions += 1;
+            let mut replicas = 0;
+            let _ = sys::rd_kafka_TopicPartitionInfo_replicas(partition, &raw mut replicas);
+            found.replicas = found.replicas.min(replicas);
             if sys::rd_kafka_TopicPartitionInfo_leader(partition).is_null() {
                 found
                     .leaderless

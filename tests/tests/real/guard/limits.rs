@@ -2,8 +2,9 @@
 
 use offset_guard::domain::guard::quarantine::Kept;
 use offset_guard::domain::guard::verdict::{Status, Verdict};
-use offset_guard::domain::plan::Warning;
+use offset_guard::domain::plan::{LeftAlone, Warning};
 use offset_guard::domain::recovery::Outcome as Proven;
+use offset_guard::domain::refusal::Refusal;
 use offset_guard_tests::{Outcome, World, on_kafka_4};
 
 use super::rig::{Rig, verdict};
@@ -12,6 +13,8 @@ on_kafka_4!(
     a_policy_that_keeps_nothing_says_in_capitals_that_the_record_will_be_lost,
     no_more_is_skipped_in_a_day_than_the_policy_says,
     no_more_records_are_passed_over_than_the_policy_says,
+    what_one_plan_has_no_room_for_waits_for_the_next_by_name,
+    one_record_that_cannot_be_kept_withholds_no_other,
     an_audit_says_what_it_finds_and_proposes_nothing,
     an_offset_that_left_its_log_is_brought_back_into_it,
 );
@@ -81,6 +84,64 @@ async fn no_more_records_are_passed_over_than_the_policy_says(world: &World) -> 
     let result = rig.until_stalled().await?;
     assert_eq!(result.withheld, ["TOO_MANY_RECORDS"]);
     assert_eq!((result.plan, rig.copies().await?.len()), (None, 0));
+    Ok(())
+}
+
+async fn what_one_plan_has_no_room_for_waits_for_the_next_by_name(world: &World) -> Outcome {
+    let bad: &[&str] = &["{}", "not JSON", "{}"];
+    let more = [("max_records_per_plan", "2")];
+    let rig = Rig::new(world, &more, &[bad, bad, bad]).await?;
+    rig.bench.commit(&[1, 1, 1]).await?;
+    let result = rig.until_stalled().await?;
+    assert_eq!(result.withheld, ["PLAN_FULL"]);
+    let (id, plan) = rig.planned(result).await?;
+    let moved: Vec<_> = plan.moves.iter().map(|m| m.partition.partition).collect();
+    assert_eq!((moved, plan.skips.len()), (vec![0, 1], 2));
+    let waits = Refusal::PlanFull {
+        partition: rig.partition(2),
+        limit: 2,
+    };
+    let why = waits.to_string();
+    let left_alone = (rig.partition(2), LeftAlone::Withheld { why });
+    assert_eq!(plan.left_alone, [left_alone]);
+    rig.bench.approved_plan(&id).await?;
+    assert_eq!(rig.bench.apply(&id, &[]).await?.accepted, 2);
+    rig.bench.verify(&id).await?;
+    rig.bench.report(&id).await?;
+    assert_eq!(rig.bench.offsets(3).await?, [Some(2), Some(2), Some(1)]);
+
+    let (_, plan) = rig.planned(rig.tick().await?).await?;
+    let moved: Vec<_> = plan.moves.iter().map(|m| m.partition.partition).collect();
+    assert_eq!(moved, [2]);
+    assert_eq!(rig.copies().await?.len(), 3);
+    Ok(())
+}
+
+async fn one_record_that_cannot_be_kept_withholds_no_other(world: &World) -> Outcome {
+    let rig = Rig::bare(world, &[]).await?;
+    let large = "x".repeat(4_000);
+    world.client.create_topic(&rig.bench.topic, 2, &[]).await?;
+    rig.produce(0, &["{}", &large, "{}"]).await?;
+    rig.produce(1, &["{}", "not JSON", "{}"]).await?;
+    let small = [("max.message.bytes", "4000")];
+    world
+        .client
+        .create_topic(&rig.quarantine, 1, &small)
+        .await?;
+    rig.bench.commit(&[1, 1]).await?;
+    let result = rig.until_stalled().await?;
+    assert_eq!(result.withheld, ["QUARANTINE_UNUSABLE"]);
+    let (id, plan) = rig.planned(result).await?;
+    let moved: Vec<_> = plan.moves.iter().map(|m| m.partition.partition).collect();
+    assert_eq!((moved, plan.skips.len()), (vec![1], 1));
+    let [(partition, LeftAlone::Withheld { why })] = &plan.left_alone[..] else {
+        return Err(format!("{:?}", plan.left_alone).into());
+    };
+    assert_eq!(*partition, rig.partition(0));
+    assert!(why.contains("max.message.bytes is 4000"), "{why}");
+    rig.bench.approved_plan(&id).await?;
+    assert_eq!(rig.bench.apply(&id, &[]).await?.accepted, 1);
+    assert_eq!(rig.bench.offsets(2).await?, [Some(1), Some(2)]);
     Ok(())
 }
 

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use offset_guard::app::guard::Sources;
-use offset_guard::domain::guard::run::GuardRun;
 use offset_guard::kafka::{Auth, ConnectionSettings, GroupReader, RecordKeeper, RecordReader};
 use offset_guard_local::client::Client;
 use offset_guard_tests::{Outcome, PATIENCE, World, on_kafka_4};
@@ -19,26 +18,12 @@ on_kafka_4!(
     a_topic_that_is_out_of_reach_keeps_none,
 );
 
-/// The last run that found something.
-async fn last_run(rig: &Rig) -> Result<GuardRun> {
-    let since = jiff::Timestamp::UNIX_EPOCH;
-    let mut runs = rig
-        .bench
-        .store
-        .guard_runs_since("main", &rig.group(), since)
-        .await?;
-    if runs.is_empty() {
-        return Err("no run is on record".into());
-    }
-    Ok(runs.remove(0))
-}
-
 /// Looks until there is a stall, and proposes nothing for this reason and no other.
 async fn withheld(rig: &Rig, code: &str, why: &str) -> Outcome {
     let result = rig.until_stalled().await?;
     assert_eq!(result.withheld, [code]);
     assert_eq!(result.plan, None);
-    let run = last_run(rig).await?;
+    let run = rig.last_run().await?;
     let told = run.withheld[0].to_string();
     assert!(told.contains(why), "{told}");
     assert!(run.records.is_empty());
@@ -96,6 +81,13 @@ async fn a_topic_that_cannot_keep_a_record_keeps_none(world: &World) -> Outcome 
             4_000,
             "max.message.bytes is 4000",
         ),
+        // Gone before the plan could be applied.
+        (
+            ("retention.ms", "600000"),
+            8,
+            "retention.ms is 600000 (10 min)",
+        ),
+        (("retention.bytes", "20"), 8, "retention.bytes is 20"),
     ] {
         let rig = standing(world, &[], bytes).await?;
         world

@@ -12,6 +12,7 @@ use offset_guard::config::Config;
 use offset_guard::domain::group::{GroupDescription, GroupObservation};
 use offset_guard::domain::guard::quarantine::Copy;
 use offset_guard::domain::guard::record::Header;
+use offset_guard::domain::guard::run::GuardRun;
 use offset_guard::domain::guard::verdict::{Finding, Verdict};
 use offset_guard::domain::offset::{
     ClusterId, CommittedOffset, Fault, FoundByTime, GroupId, TopicPartition,
@@ -332,6 +333,23 @@ impl Rig {
 
     pub(super) async fn offset(&self) -> Result<Option<i64>> {
         Ok(self.bench.offsets(1).await?[0])
+    }
+
+    pub(super) fn partition(&self, number: i32) -> TopicPartition {
+        TopicPartition::new(&self.bench.topic, number)
+    }
+
+    pub(super) fn settings(&self) -> ConnectionSettings {
+        self.settings.clone()
+    }
+
+    /// The last run that found something.
+    pub(super) async fn last_run(&self) -> Result<GuardRun> {
+        let since = Timestamp::UNIX_EPOCH;
+        let store = &self.bench.store;
+        let runs = store.guard_runs_since("main", &self.group(), since).await?;
+        let last = runs.into_iter().next();
+        last.ok_or_else(|| "no run is on record".into())
     }
 
     pub(super) fn group(&self) -> GroupId {

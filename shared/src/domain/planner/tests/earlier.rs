@@ -218,7 +218,7 @@ fn the_rest_of_a_plan_is_a_plan_of_its_own_that_names_the_first() {
     let plan = partly(true, [Applied, NotApplied, NotApplied], [31, 43, 43]).ready();
     assert_eq!(
         plan.source.to_string(),
-        "checkpoint cp-0800 of 2026-11-30T08:00:00Z, where plan plan-1 did not move it"
+        "checkpoint cp-0800 of 2026-11-30 08:00:00 UTC, where plan plan-1 did not move it"
     );
     // Epochs and metadata that were committed with the source's offsets come with them.
     assert_eq!(plan.moves[0].to, Some(commit(31)));
