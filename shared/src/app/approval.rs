@@ -82,7 +82,7 @@ async fn ask(
         .await?;
     let url = link.url(public_url);
     slack
-        .send(&messages::approval(&plan, &approval, &url))
+        .ask(&messages::approval(&plan, &approval, &url))
         .await?;
     Ok(())
 }
