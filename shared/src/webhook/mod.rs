@@ -7,6 +7,7 @@
 mod alerts;
 mod auth;
 mod body;
+mod budget;
 mod choose;
 mod http;
 mod operator;
@@ -94,16 +95,21 @@ async fn answer(request: &Request, deps: &WebhookDeps) -> Result<Answer, Problem
             let sender = sender(request, deps).await?;
             match &sender.alerts {
                 Some(rules) => alerts::take(sender, rules, &request.text()?, deps).await,
-                None => operator::ask_guard(sender, request, deps).await,
+                None => {
+                    budget::of_sender(sender, deps).await?;
+                    operator::ask_guard(sender, request, deps).await
+                }
             }
         }
         "POST /rewinds" => {
             let operator = operator(request, deps).await?;
+            budget::of_sender(operator, deps).await?;
             operator::ask_rewind(operator, None, request, deps).await
         }
         // The routes under v1 are there only with their authorizer.
         "POST /v1/rewinds" => {
             let person = person(request, deps.issuer.as_ref())?;
+            budget::of_person(&person, deps).await?;
             let operator = Sender::person(person.name());
             operator::ask_rewind(&operator, Some(&person), request, deps).await
         }

@@ -37,6 +37,8 @@ pub(super) enum Problem {
     KeyUsed,
     /// There is no such recovery.
     NoRecovery,
+    /// More than one asker may ask for in a minute.
+    TooOften { most: u32 },
     /// Nothing was done, and the same may be done in a moment.
     Busy { why: &'static str },
 }
@@ -120,6 +122,14 @@ impl From<Problem> for Answer {
                 404,
                 "NO_SUCH_RECOVERY",
                 "write the id that was answered to the request; executions are known for 90 days",
+            ),
+            Problem::TooOften { most } => Self::new(
+                429,
+                "TOO_MANY_REQUESTS",
+                format!(
+                    "at most {most} requests in a minute are taken from one asker; nothing was started, so ask again in the \
+                     next minute"
+                ),
             ),
             Problem::Busy { why } => Self::new(
                 503,

@@ -24,7 +24,9 @@ use ulid::Ulid;
 use crate::asked::{Answer, Result, request, to_loopback};
 
 /// The senders, each with the secret of its own name in it.
-const SENDERS: [&str; 6] = ["am", "patient", "am2", "grafana", "plain", "oncall"];
+const SENDERS: [&str; 7] = [
+    "am", "patient", "am2", "grafana", "plain", "oncall", "eager",
+];
 
 /// A cool-down that a test can wait for.
 const COOLDOWN: Duration = Duration::from_secs(4);
@@ -45,7 +47,8 @@ fn senders() -> String {
         ("am2", "alertmanager", &*window),
         ("grafana", "grafana", ""),
         ("plain", "json", ""),
-        ("oncall", "operator", ""),
+        ("oncall", "operator", "requests_per_minute = 1000\n"),
+        ("eager", "operator", "requests_per_minute = 3\n"),
     ]
     .map(|(name, kind, more)| {
         format!(
@@ -293,6 +296,7 @@ async fn senders_and_operators() -> Outcome {
     no_more_than_the_budget(&stage).await?;
     every_kind_of_body(&stage).await?;
     hostile_requests(&stage).await?;
+    no_operator_asks_without_end(&stage).await?;
     a_request_to_guard(&stage).await?;
     guard_itself_says_when_it_is_done(&stage).await?;
     a_rewind_from_its_request_to_its_end(&stage).await?;
@@ -541,6 +545,32 @@ async fn hostile_requests(stage: &Stage) -> Outcome {
     Ok(())
 }
 
+async fn no_operator_asks_without_end(stage: &Stage) -> Outcome {
+    let group = stage.group();
+    let rewind = json!({"request": {"group": group, "shift_by": -3}});
+    let look = json!({"group": group});
+    let ask = async |n: usize| match n % 2 {
+        0 => stage.post_with("/rewinds", &secret("eager"), &rewind).await,
+        _ => stage.post("eager", &look).await,
+    };
+    let mut refused = 0;
+    for n in 0..8 {
+        let answer = ask(n).await?;
+        match answer.status {
+            202 => {}
+            _ => {
+                assert_code(&answer, 429, "TOO_MANY_REQUESTS");
+                refused += 1;
+            }
+        }
+    }
+    // The minute may have changed between two of them.
+    assert!((2..=5).contains(&refused), "{refused}");
+    // Nobody else is held back.
+    assert_code(&stage.post("oncall", &look).await?, 202, "ACCEPTED");
+    Ok(())
+}
+
 async fn a_request_to_guard(stage: &Stage) -> Outcome {
     let group = stage.group();
     let body = json!({"group": group, "ask": {
@@ -644,6 +674,9 @@ async fn a_rewind_from_its_request_to_its_end(stage: &Stage) -> Outcome {
     assert_eq!(shown["requested_by"], "oncall, for ada (not verified)");
     assert_eq!(shown["group"], group);
     assert_eq!(world.offsets(&group, &topic, 1).await?, [Some(5)]);
+
+    // Who asked has the answer; the channel of approvals is not told as well.
+    assert_eq!(world.told(&group)?, [""; 0]);
 
     // A live one waits for approval, whoever asks.
     let mut live = body.clone();
