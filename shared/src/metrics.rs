@@ -24,6 +24,10 @@ const LONGEST_DIMENSION: usize = 1_024;
 pub enum Metric {
     /// A message did not reach Slack.
     SlackNotDelivered,
+    /// A run had no time for a group.
+    GroupsNotReached,
+    /// A pattern has more groups than one run looks at.
+    PatternCapMet,
 }
 
 impl Metric {
@@ -32,6 +36,8 @@ impl Metric {
     pub fn name(self) -> &'static str {
         match self {
             Self::SlackNotDelivered => "SlackNotDelivered",
+            Self::GroupsNotReached => "GroupsNotReached",
+            Self::PatternCapMet => "PatternCapMet",
         }
     }
 }

@@ -3,6 +3,7 @@
 pub mod approval;
 pub mod audit;
 pub mod checkpoint;
+pub mod fleet;
 pub mod group;
 pub mod guard;
 pub mod identity;

@@ -1,7 +1,7 @@
 //! The use cases' ports, over the reader and the writer.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
@@ -14,6 +14,10 @@ use crate::domain::recovery::AlterAnswer;
 use crate::ports::{AlterGroups, ReadGroups};
 
 impl ReadGroups for GroupReader {
+    fn ends_at(&self) -> Option<Instant> {
+        self.ends_at()
+    }
+
     async fn cluster_id(&self) -> Result<ClusterId, KafkaError> {
         self.cluster_id().await
     }

@@ -195,6 +195,11 @@ pub(super) fn sample_head(cluster: &ClusterId, group: &GroupId) -> Key {
     Key::new(samples(cluster, group), "HEAD")
 }
 
+/// Which probes of a group are under way, and which ended the process that read.
+pub(super) fn probe_notes(cluster: &ClusterId, group: &GroupId) -> Key {
+    Key::new(samples(cluster, group), "PROBES")
+}
+
 pub(super) fn sample_place(cluster: &ClusterId, group: &GroupId, place: u64) -> Key {
     Key::new(samples(cluster, group), format!("{PLACES}{place:02}"))
 }

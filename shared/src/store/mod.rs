@@ -17,6 +17,7 @@ mod keys;
 mod looks;
 mod pack;
 mod plans;
+mod probes;
 mod quarantine;
 mod recoveries;
 mod requesters;

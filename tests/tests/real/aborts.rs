@@ -235,7 +235,12 @@ impl Case {
         let connect = apply::Connect {
             reader: async |_: &str| Ok(GroupReader::connect(settings.clone())?),
             writer: async |_: &str| Ok(GroupWriter::connect(&settings)?),
-            records: async |_: &str| Ok(RecordReader::connect(settings.clone())?),
+            records: async |_: &str| {
+                Ok(RecordReader::connect(
+                    settings.clone(),
+                    offset_guard_tests::reader_program(),
+                )?)
+            },
         };
         let left = Duration::from_secs(60);
         let store = &self.world.store;

@@ -2,6 +2,7 @@
 //! brokers, with the real function where nothing has to be put in between.
 
 mod asked;
+mod bombs;
 mod consumer;
 mod dry;
 mod failures;

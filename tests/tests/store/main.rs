@@ -9,6 +9,8 @@ mod audits;
 #[cfg(test)]
 mod checkpoints;
 #[cfg(test)]
+mod fleet;
+#[cfg(test)]
 mod guard_runs;
 #[cfg(test)]
 mod incidents;

@@ -10,7 +10,7 @@ use offset_guard::store::Opened;
 use super::support::{Table, at, claim, recovery};
 
 /// Step Functions, out of reach.
-fn unreachable() -> Executions {
+pub(crate) fn unreachable() -> Executions {
     let config = aws_sdk_sfn::Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::new("us-east-1"))
