@@ -44,6 +44,18 @@ pub enum SlackError {
     Unreachable,
 }
 
+impl SlackError {
+    /// Whether the same message may be taken later: Slack is out of reach or out of order, or has had too many.
+    #[must_use]
+    pub fn may_pass(self) -> bool {
+        match self {
+            Self::Unreachable => true,
+            Self::Status(status) => status == 429 || status >= 500,
+            Self::NotConfigured | Self::Unusable => false,
+        }
+    }
+}
+
 /// An incoming webhook of Slack.
 pub struct Slack {
     webhook: Result<Url, SlackError>,
@@ -111,7 +123,7 @@ impl Slack {
                 Ok(answer) => {
                     let status = answer.status();
                     let error = SlackError::Status(status.as_u16());
-                    if status.as_u16() != 429 && !status.is_server_error() {
+                    if !error.may_pass() {
                         return Err(error);
                     }
                     (error, retry_after(answer.headers()))

@@ -3,6 +3,7 @@
 //!
 //! Every read that decides is strongly consistent, and every write that decides is conditional.
 
+mod answered;
 mod approvals;
 mod audits;
 mod body;
@@ -24,6 +25,7 @@ mod requesters;
 mod samples;
 mod secret;
 mod table;
+mod untold;
 
 use aws_sdk_dynamodb::Client;
 

@@ -125,6 +125,8 @@ pub(super) async fn ask_rewind(
             return Err(Problem::KeyUsed);
         }
     }
+    // Before the start too: a dry run may be reported on at once.
+    deps.store.note_asked_over_http(&key, (deps.now)()).await?;
     let started = deps.executions.start(&deps.state_machine, &key, &input);
     let answer = match started.await? {
         Started::Now(_) => {

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use offset_guard::app::{apply, approval, plan, plan_id};
+use offset_guard::app::approval::{self, Asking};
+use offset_guard::app::{apply, plan, plan_id};
 use offset_guard::domain::approval::{ApprovalStatus, Decision};
 use offset_guard::domain::audit::Audit;
 use offset_guard::domain::offset::GroupId;
@@ -317,16 +318,13 @@ async fn stopped_before_anybody_is_asked() -> Outcome {
     let url = Url::parse("http://127.0.0.1/")?;
     let token = TaskToken::new("of nothing that waits".to_owned());
     let executions = case.executions();
-    approval::request(
-        &case.world.store,
-        &executions,
-        &slack,
-        &url,
-        &execution.arn,
-        &plan,
-        &token,
-    )
-    .await?;
+    let asking = Asking {
+        slack: &slack,
+        public_url: &url,
+        swept: true,
+    };
+    let store = &case.world.store;
+    approval::request(store, &executions, asking, &execution.arn, &plan, &token).await?;
     assert_eq!(case.world.store.approval_of(&plan).await?, None);
     case.told_once(&execution, "NOT_APPROVED").await?;
     assert_eq!(case.world.told(&case.group)?.len(), 1);

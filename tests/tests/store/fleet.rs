@@ -10,15 +10,13 @@ use offset_guard::domain::group::{
     GroupDescription, GroupObservation, GroupState, GroupType, PartitionReading, TopicDescription,
 };
 use offset_guard::domain::guard::verdict::Status;
-use offset_guard::domain::offset::{
-    ClusterId, CommittedOffset, Fault, GroupId, TopicPartition, Watermarks,
-};
+use offset_guard::domain::offset::{ClusterId, CommittedOffset, Fault, GroupId, TopicPartition};
 use offset_guard::kafka::{Auth, ConnectionSettings, KafkaError, RecordKeeper, RecordReader};
 use offset_guard::ports::ReadGroups;
 use offset_guard::wire::guard::GuardEvent;
 use offset_guard_tests::reader_program;
 
-use super::support::Table;
+use super::support::{Table, commit, log};
 use super::sweep::unreachable;
 
 const JUNK: usize = 300;
@@ -57,16 +55,6 @@ impl ReadGroups for Flooded {
             });
         }
         let now = Timestamp::now();
-        let log = Watermarks {
-            log_start: 0,
-            last_stable: 50,
-            high: 50,
-        };
-        let committed = CommittedOffset {
-            offset: 1,
-            leader_epoch: None,
-            metadata: Default::default(),
-        };
         let topic = TopicDescription {
             id: None,
             partitions: 1,
@@ -79,8 +67,8 @@ impl ReadGroups for Flooded {
             partitions: BTreeMap::from([(
                 TopicPartition::new("billing", 0),
                 PartitionReading {
-                    committed: Ok(Some(committed)),
-                    log: Ok(log),
+                    committed: Ok(Some(commit(43))),
+                    log: Ok(log()),
                 },
             )]),
             began_at: now,

@@ -29,3 +29,5 @@ mod supersede;
 mod support;
 #[cfg(test)]
 mod sweep;
+#[cfg(test)]
+mod untold;
