@@ -44,7 +44,12 @@ impl Metric {
 
 /// Counts one.
 pub fn count(metric: Metric) {
-    write(&Line::new(Timestamp::now()).by_function(&[(metric.name(), Unit::Count, 1)]));
+    count_many(metric, 1);
+}
+
+/// Counts so many at once.
+pub fn count_many(metric: Metric, many: u64) {
+    write(&Line::new(Timestamp::now()).by_function(&[(metric.name(), Unit::Count, many)]));
 }
 
 /// What a number counts.

@@ -242,9 +242,8 @@ impl Ran {
 
     /// Of a group that the run had no time for. That says nothing of the group or of its brokers, so it is told in the
     /// log and counted, and nobody is alerted.
-    fn not_reached(cluster: &str, group: GroupId) -> Self {
-        metrics::count(Metric::GroupsNotReached);
-        tracing::warn!(cluster, group = group.0, "not reached in this run");
+    fn not_reached(cluster: &str, group: GroupId, pace: &Pace) -> Self {
+        pace.miss();
         let why = "not reached: the run's time was over before it came to this group; other runs begin with other groups";
         Self::said(cluster, Some(group), Status::Unknown, why.to_owned())
     }
@@ -316,7 +315,7 @@ where
     let ran = stream::iter(order.groups)
         .map(|group| async move {
             if !pace.begin() {
-                return Ran::not_reached(cluster, group);
+                return Ran::not_reached(cluster, group, pace);
             }
             let Some(resolved) = config.resolve(cluster, &group) else {
                 let why = "it is not in the configuration".to_owned();
@@ -341,7 +340,7 @@ where
                 (Err(error), _) => Ok(watched.unknown(None, chain(error)).into()),
             };
             let told = match ran {
-                Ok(looked) if !looked.reached => return Ran::not_reached(cluster, group),
+                Ok(looked) if !looked.reached => return Ran::not_reached(cluster, group, pace),
                 Ok(looked) => {
                     watched.measure(&looked.run, &looked.findings).await;
                     match looked.first {
@@ -377,6 +376,15 @@ where
         .buffer_unordered(GROUPS_AT_ONCE)
         .collect::<Vec<_>>()
         .await;
+    let missed = pace.missed();
+    if missed > 0 {
+        tracing::warn!(
+            cluster,
+            missed,
+            "the run's time was over before it came to all groups"
+        );
+        metrics::count_many(Metric::GroupsNotReached, missed);
+    }
     let mut ran: Vec<_> = ran.into_iter().chain(caps_met).chain(unlisted).collect();
     // In the order of their names; what is about the cluster or a pattern first.
     ran.sort_by(|a, b| a.result.group.cmp(&b.result.group));

@@ -18,6 +18,7 @@ pub(super) struct Pace {
     /// How many first looks are done, and how long they took together in milliseconds.
     looks: AtomicU64,
     took_ms: AtomicU64,
+    missed: AtomicU64,
 }
 
 impl Pace {
@@ -28,6 +29,7 @@ impl Pace {
             waiting: AtomicUsize::new(groups),
             looks: AtomicU64::new(0),
             took_ms: AtomicU64::new(0),
+            missed: AtomicU64::new(0),
         }
     }
 
@@ -40,6 +42,16 @@ impl Pace {
     pub(super) fn begin(&self) -> bool {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         !self.is_over()
+    }
+
+    /// Notes that there was no time for a group.
+    pub(super) fn miss(&self) {
+        self.missed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many groups there was no time for.
+    pub(super) fn missed(&self) -> u64 {
+        self.missed.load(Ordering::Relaxed)
     }
 
     /// Notes how long a first look took.
