@@ -5,9 +5,8 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use super::offset::GroupId;
@@ -116,11 +115,11 @@ fn start(count: usize, now: Timestamp) -> usize {
 pub fn has_room(
     waiting: usize,
     at_once: usize,
-    first_look: Duration,
-    cost: Duration,
-    left: Duration,
+    first_look: SignedDuration,
+    cost: SignedDuration,
+    left: SignedDuration,
 ) -> bool {
-    let turns = u32::try_from(waiting.div_ceil(at_once.max(1))).unwrap_or(u32::MAX);
+    let turns = i32::try_from(waiting.div_ceil(at_once.max(1))).unwrap_or(i32::MAX);
     cost.saturating_add(first_look.saturating_mul(turns)) <= left
 }
 
@@ -194,7 +193,7 @@ mod tests {
         for (step, runs) in [(300, 24), (3_600, 24)] {
             let mut seen = BTreeSet::new();
             for run in 0..runs {
-                let now = at("09:00:00") + Duration::from_secs(run * step);
+                let now = at("09:00:00") + SignedDuration::from_secs(run * step);
                 let patterns = vec![of("billing-*", 100, junk("billing", 400))];
                 seen.extend(order([], patterns, now).groups);
             }
@@ -204,8 +203,8 @@ mod tests {
 
     #[test]
     fn nobody_looks_further_before_all_were_looked_at_once() {
-        let (first, cost) = (Duration::from_secs(1), Duration::from_secs(15));
-        let left = Duration::from_secs;
+        let left = SignedDuration::from_secs;
+        let (first, cost) = (left(1), left(15));
         assert!(has_room(0, 16, first, cost, left(15)));
         assert!(!has_room(0, 16, first, cost, left(14)));
         // 400 groups, 16 at once: 25 turns of a second.

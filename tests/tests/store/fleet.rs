@@ -15,9 +15,9 @@ use offset_guard::kafka::{Auth, ConnectionSettings, KafkaError, RecordKeeper, Re
 use offset_guard::ports::ReadGroups;
 use offset_guard::wire::guard::GuardEvent;
 use offset_guard_tests::reader_program;
+use offset_guard_tests::step_functions::unreachable;
 
 use super::support::{Table, commit, log};
-use super::sweep::unreachable;
 
 const JUNK: usize = 300;
 const MAX_GROUPS: usize = 250;

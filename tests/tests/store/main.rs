@@ -9,6 +9,8 @@ mod audits;
 #[cfg(test)]
 mod checkpoints;
 #[cfg(test)]
+mod executions;
+#[cfg(test)]
 mod fleet;
 #[cfg(test)]
 mod guard_runs;
@@ -18,6 +20,8 @@ mod incidents;
 mod plans;
 #[cfg(test)]
 mod quarantine;
+#[cfg(test)]
+mod reconcile;
 #[cfg(test)]
 mod recoveries;
 mod requesters;

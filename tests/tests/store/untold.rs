@@ -9,12 +9,12 @@ use offset_guard::domain::approval::{Approval, ApprovalStatus};
 use offset_guard::domain::plan::{Plan, PlanResult};
 use offset_guard::slack::Slack;
 use offset_guard::store::{LinkHash, Opened, Store, TaskToken};
+use offset_guard_tests::step_functions::unreachable;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use url::Url;
 
 use super::support::{Table, at, claim, plan, plan_id, record, recovery};
-use super::sweep::unreachable;
 
 /// A Slack that takes messages or has had too many for an hour, and how many it took.
 struct Channel {

@@ -27,7 +27,7 @@ use crate::domain::guard::run::{self, GuardRun};
 use crate::domain::guard::verdict::{Finding, Status};
 use crate::domain::offset::{ClusterId, GroupId};
 use crate::domain::plan::PlanId;
-use crate::domain::refusal::Refusal;
+use crate::domain::reasons;
 use crate::error::{Error, chain};
 use crate::executions::Executions;
 use crate::metrics::{self, Metric};
@@ -121,7 +121,7 @@ pub struct GuardResult {
     pub summary: String,
     /// The plan that was made.
     pub plan: Option<PlanId>,
-    /// The codes of what is not proposed, where something might have been.
+    /// The codes of what is not proposed, where something might have been, and how often each.
     pub withheld: Vec<String>,
     /// What was found in each partition, the healthy ones too: only where the event names the group.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -139,7 +139,7 @@ impl GuardResult {
             status: run.status,
             summary: run.summary(),
             plan: run.plan().cloned(),
-            withheld: run.withheld.iter().map(Refusal::code).collect(),
+            withheld: reasons::codes(&run.withheld),
             findings: Vec::new(),
         }
     }

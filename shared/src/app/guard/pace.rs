@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use jiff::SignedDuration;
+
 use super::GROUPS_AT_ONCE;
 use crate::domain::fleet::has_room;
 
@@ -69,7 +71,14 @@ impl Pace {
         let looks = self.looks.load(Ordering::Relaxed).max(1);
         let mean = Duration::from_millis(self.took_ms.load(Ordering::Relaxed) / looks);
         let waiting = self.waiting.load(Ordering::Relaxed);
-        has_room(waiting, GROUPS_AT_ONCE, mean.max(USUAL_LOOK), cost, left)
+        let signed = |time| SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
+        has_room(
+            waiting,
+            GROUPS_AT_ONCE,
+            signed(mean.max(USUAL_LOOK)),
+            signed(cost),
+            signed(left),
+        )
     }
 
     fn left(&self) -> Option<Duration> {
