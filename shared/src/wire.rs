@@ -120,15 +120,15 @@ impl<'a> Asked<'a> {
     /// What `input` asks for.
     #[must_use]
     pub fn of(input: &'a Map<String, Value>) -> Self {
-        let kinds: [(&str, fn(&'a Value) -> Self); 4] = [
-            ("reconcile", Self::Reconcile),
-            ("alert", Self::Alert),
-            ("plan_id", Self::Plan),
-            ("request", Self::Request),
-        ];
-        let mut asked = kinds
-            .iter()
-            .filter_map(|(key, kind)| input.get(*key).map(kind));
+        let key = |key| input.get(key);
+        let mut asked = [
+            key("reconcile").map(Self::Reconcile),
+            key("alert").map(Self::Alert),
+            key("plan_id").map(Self::Plan),
+            key("request").map(Self::Request),
+        ]
+        .into_iter()
+        .flatten();
         asked.next().unwrap_or(Self::Nothing)
     }
 }

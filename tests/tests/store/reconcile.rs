@@ -390,7 +390,7 @@ async fn an_execution_and_the_one_that_ends_its_recovery_write_one_record() {
         let held = claim(n, at(1000));
         let opened = store.open_recovery(&owned, &held, at(0)).await;
         assert_eq!(opened.unwrap(), Opened::Yes);
-        let noted = store.note_reconcile(&plan_id(n), &owned.execution, "first", None);
+        let noted = store.note_reconcile(&owned.plan, &owned.execution, "first", None);
         assert!(noted.await.unwrap());
         let said = |message: &str| {
             let mut said = audit(n, None);
