@@ -24,6 +24,7 @@ use wildmatch::WildMatch;
 pub use self::section::ConfigError;
 use self::section::{Report, Section, text};
 pub use self::senders::{AlertRules, Allowed, Sender, SenderKind};
+use crate::domain::fleet::PatternGroups;
 use crate::domain::near::{instead, nearest};
 use crate::domain::offset::{ClusterId, GroupId};
 use crate::domain::policy::GroupPolicy;
@@ -113,10 +114,15 @@ enum Selector {
     Pattern(WildMatch),
 }
 
+/// How many groups of a pattern one run looks at, where the file does not say.
+const MAX_GROUPS: usize = 200;
+
 #[derive(Debug)]
 struct GroupEntry {
     cluster: String,
     selector: Selector,
+    /// How many groups of a pattern one run looks at.
+    max_groups: usize,
     policy: GroupPolicy,
 }
 
@@ -330,6 +336,35 @@ impl Config {
         groups.into_iter().find(|group| group.0 == near)
     }
 
+    /// Those of `groups` that are configured by a pattern, by the pattern that counts for each, in the order of the file.
+    #[must_use]
+    pub fn by_pattern(
+        &self,
+        cluster: &str,
+        groups: impl IntoIterator<Item = GroupId>,
+    ) -> Vec<PatternGroups> {
+        let mut patterns = Vec::new();
+        let mut of = BTreeMap::new();
+        for (place, entry) in self.groups.iter().enumerate() {
+            if let (true, Selector::Pattern(glob)) = (entry.cluster == cluster, &entry.selector) {
+                of.insert(place, patterns.len());
+                patterns.push(PatternGroups {
+                    pattern: glob.to_string(),
+                    max_groups: entry.max_groups,
+                    groups: BTreeSet::new(),
+                });
+            }
+        }
+        for group in groups {
+            let place = self.place(cluster, &group);
+            let pattern = place.and_then(|place| of.get(&place));
+            if let Some(pattern) = pattern.and_then(|pattern| patterns.get_mut(*pattern)) {
+                pattern.groups.insert(group);
+            }
+        }
+        patterns
+    }
+
     /// Whether a group is configured, by its name or by a pattern.
     #[must_use]
     pub fn matches(&self, cluster: &str, group: &GroupId) -> bool {
@@ -343,12 +378,18 @@ impl Config {
     }
 
     fn entry(&self, cluster: &str, group: &GroupId) -> Option<&GroupEntry> {
-        let exact =
-            |entry: &&GroupEntry| matches!(&entry.selector, Selector::Name(name) if name == group);
-        let globbed = |entry: &&GroupEntry| matches!(&entry.selector, Selector::Pattern(glob) if glob.matches(&group.0));
-        self.of(cluster)
-            .find(exact)
-            .or_else(|| self.of(cluster).find(globbed))
+        self.groups.get(self.place(cluster, group)?)
+    }
+
+    /// Which entry counts for a group: the one with its name, or the first whose pattern it matches.
+    fn place(&self, cluster: &str, group: &GroupId) -> Option<usize> {
+        let position = |matches: &dyn Fn(&Selector) -> bool| {
+            let mut entries = self.groups.iter();
+            entries.position(|entry| entry.cluster == cluster && matches(&entry.selector))
+        };
+        let exact = |selector: &Selector| matches!(selector, Selector::Name(name) if name == group);
+        let globbed = |selector: &Selector| matches!(selector, Selector::Pattern(glob) if glob.matches(&group.0));
+        position(&exact).or_else(|| position(&globbed))
     }
 }
 
@@ -608,6 +649,13 @@ fn group(
         );
     }
 
+    let max_groups = section.number("max_groups", 1..=10_000);
+    if name.is_some() && section.has("max_groups") {
+        section.wrong(
+            "max_groups",
+            "a name is one group; leave it out, or write it beside a pattern",
+        );
+    }
     let cluster = group_cluster(&mut section, defaults);
     let policy = policy(&mut section, &defaults.policy, defaults.right);
     if defaults.right {
@@ -630,6 +678,7 @@ fn group(
     Some(GroupEntry {
         cluster: cluster?,
         selector,
+        max_groups: max_groups.unwrap_or(MAX_GROUPS),
         policy,
     })
 }

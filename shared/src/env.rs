@@ -16,7 +16,7 @@ use crate::domain::refusal::Refusal;
 use crate::error::{Error, chain};
 use crate::executions::Executions;
 use crate::functions::Functions;
-use crate::kafka;
+use crate::kafka::{self, ReaderProgram};
 use crate::secrets::Secrets;
 use crate::store::Store;
 
@@ -229,6 +229,7 @@ impl Env {
     pub async fn records(&self, cluster: &str, role: Role) -> Result<kafka::RecordReader, Error> {
         Ok(kafka::RecordReader::connect(
             self.settings(cluster, role).await?,
+            ReaderProgram::this(),
         )?)
     }
 
@@ -250,7 +251,7 @@ impl Env {
         };
         Ok(Sources {
             groups: kafka::GroupReader::connect(settings.clone())?,
-            records: kafka::RecordReader::connect(settings.clone())?,
+            records: kafka::RecordReader::connect(settings.clone(), ReaderProgram::this())?,
             keeper: kafka::RecordKeeper::connect(settings)?,
             proxy,
         })

@@ -10,6 +10,7 @@
 //! - [`wire`]: what crosses the border; [`config`], [`connect`] and [`mod@env`]: what a process is given.
 //! - [`error`]: the world failed.
 
+mod address;
 pub mod app;
 pub mod config;
 pub mod connect;

@@ -24,6 +24,10 @@ const LONGEST_DIMENSION: usize = 1_024;
 pub enum Metric {
     /// A message did not reach Slack.
     SlackNotDelivered,
+    /// A run had no time for a group.
+    GroupsNotReached,
+    /// A pattern has more groups than one run looks at.
+    PatternCapMet,
 }
 
 impl Metric {
@@ -32,13 +36,20 @@ impl Metric {
     pub fn name(self) -> &'static str {
         match self {
             Self::SlackNotDelivered => "SlackNotDelivered",
+            Self::GroupsNotReached => "GroupsNotReached",
+            Self::PatternCapMet => "PatternCapMet",
         }
     }
 }
 
 /// Counts one.
 pub fn count(metric: Metric) {
-    write(&Line::new(Timestamp::now()).by_function(&[(metric.name(), Unit::Count, 1)]));
+    count_many(metric, 1);
+}
+
+/// Counts so many at once.
+pub fn count_many(metric: Metric, many: u64) {
+    write(&Line::new(Timestamp::now()).by_function(&[(metric.name(), Unit::Count, many)]));
 }
 
 /// What a number counts.

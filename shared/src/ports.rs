@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
@@ -22,6 +22,11 @@ use crate::kafka::KafkaError;
 pub trait ReadGroups: Sync {
     /// The id of the cluster that answers.
     fn cluster_id(&self) -> impl Future<Output = Result<ClusterId, KafkaError>> + Send;
+
+    /// When every call ends at the latest; `None` where each may take its time.
+    fn ends_at(&self) -> Option<Instant> {
+        None
+    }
 
     /// Every group that the principal may see.
     fn list_groups(&self) -> impl Future<Output = Result<BTreeSet<GroupId>, KafkaError>> + Send;

@@ -55,7 +55,10 @@ pub enum ProxyError {
     /// No connection.
     #[error("it could not be reached")]
     Unreachable,
-    /// No JSON of the API, or more of it than any group needs.
+    /// More than any group needs.
+    #[error("its answers about one group are larger than 32 MiB together")]
+    TooLarge,
+    /// No JSON of the API, or a list without an end.
     #[error("its answer is not what the API says")]
     Malformed,
     /// A list that goes on at another address, where the credentials must not go.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use offset_guard::config::Config;
 use offset_guard::domain::offset::{ClusterId, CommittedOffset, GroupId, TopicPartition};
-use offset_guard::kafka::{Auth, ConnectionSettings, GroupReader};
+use offset_guard::kafka::{Auth, ConnectionSettings, GroupReader, ReaderProgram};
 use offset_guard::store::Store;
 use offset_guard_local::client::{Client, Member, MemberOptions, Protocol, Record};
 use offset_guard_local::kafka::Version;
@@ -469,6 +469,15 @@ pub struct Refused {
     pub message: String,
     /// The execution's end.
     pub ended: Ended,
+}
+
+/// The program that reads records for the tests: it lies beside theirs, or one folder up.
+#[must_use]
+pub fn reader_program() -> ReaderProgram {
+    let this = std::env::current_exe().unwrap_or_default();
+    let beside = this.ancestors().skip(1).take(2);
+    let mut found = beside.map(|dir| dir.join("record-reader"));
+    ReaderProgram::at(found.find(|path| path.exists()).unwrap_or_default())
 }
 
 /// The present instant, RFC 3339 in UTC.

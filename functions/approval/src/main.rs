@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
-use offset_guard::app::{approval, reconcile, report, sweep};
+use offset_guard::app::approval::{self, Asking};
+use offset_guard::app::{reconcile, report, sweep};
 use offset_guard::env::{self, Env, event};
 use offset_guard::error;
 use offset_guard::executions::Executions;
@@ -99,22 +100,20 @@ async fn task(
     env.allow(&payload)?;
     let slack = Slack::new(webhook(env).await);
     let store = &env.store;
+    let asking = Asking {
+        slack: &slack,
+        public_url,
+        swept: env::optional("OFFSET_GUARD_SCHEDULES").is_some_and(|state| state == "ENABLED"),
+    };
     Ok(match event(payload)? {
         ApprovalStep::Request {
             execution,
             plan_id,
             task_token,
         } => {
-            approval::request(
-                store,
-                executions,
-                &slack,
-                public_url,
-                &execution,
-                &plan_id,
-                &task_token,
-            )
-            .await?;
+            let asked =
+                approval::request(store, executions, asking, &execution, &plan_id, &task_token);
+            asked.await?;
             json!({})
         }
         ApprovalStep::Admit(step) => {
@@ -131,7 +130,13 @@ async fn task(
         } => json!(report::run(store, executions, &slack, &execution, started_at, &state).await?),
         ApprovalStep::Sweep { execution } => {
             let machine = env::required("OFFSET_GUARD_STATE_MACHINE")?;
-            json!(sweep::run(store, executions, &machine, &slack, execution.as_deref()).await?)
+            let execution = execution.as_deref();
+            let swept = sweep::run(store, executions, &machine, &slack, execution).await;
+            if execution.is_none() {
+                let told = approval::ask_again(store, executions, asking).await?;
+                tracing::info!(told.asked, told.given_up, "asked again for approvals");
+            }
+            json!(swept?)
         }
     })
 }

@@ -8,14 +8,21 @@ use offset_guard::app::incident;
 use offset_guard::domain::guard::verdict::Status;
 use offset_guard::env::{self, Env, written};
 use offset_guard::error;
+use offset_guard::kafka::contained;
 use offset_guard::wire::guard::GuardEvent;
 use serde_json::Value;
 
 /// What no broker is waited for at the end of an invocation.
 const TO_STORE_AND_ANSWER: Duration = Duration::from_secs(30);
 
+fn main() -> Result<(), Error> {
+    // Before all else: a process that reads records is this program too, and needs nothing of what follows.
+    contained::serve_if_asked();
+    run()
+}
+
 #[tokio::main]
-async fn main() -> Result<(), Error> {
+async fn run() -> Result<(), Error> {
     let env = Env::start().await?;
     let machine = env::required("OFFSET_GUARD_STATE_MACHINE")?;
     let (env, machine) = (&env, machine.as_str());

@@ -8,7 +8,7 @@ use super::apply::load;
 use super::people::Known;
 use super::plan::CLAIM_MARGIN;
 use crate::config::Config;
-use crate::domain::approval::{Approval, ApprovalStatus};
+use crate::domain::approval::{Approval, ApprovalStatus, Standing};
 use crate::domain::plan::PlanId;
 use crate::domain::refusal::Refusal;
 use crate::error::{Error, chain};
@@ -23,23 +23,46 @@ pub const TASK_TIMEOUT: SignedDuration = SignedDuration::from_secs(3_600);
 /// A decision ends this long before the task does, so that none is made in vain.
 const TASK_MARGIN: SignedDuration = SignedDuration::from_secs(60);
 
+/// A person is told of an approval for the last time so long before it lapses: less is no time to decide.
+const LAST_TOLD: SignedDuration = SignedDuration::from_mins(2);
+
+/// The error that ends a wait that nobody could be told of.
+const NOBODY_TOLD: &str = "OffsetGuard.NobodyTold";
+
+/// How people are asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Asking<'a> {
+    /// Where they are told.
+    pub slack: &'a Slack,
+    /// What begins the links.
+    pub public_url: &'a Url,
+    /// Whether sweeps come by, which tell what could not be told.
+    pub swept: bool,
+}
+
 /// Stores the request for approval and tells the approver.
 ///
-/// A failure fails the waiting task itself, by its token: a wait that nobody was told of would only end by its
-/// time-out.
+/// Where Slack takes nothing at the moment, the next sweep tells it. Any other failure fails the waiting task itself, by
+/// its token: a wait that nobody was told of would only end by its time-out.
 ///
 /// # Errors
 /// Not even the failure could be delivered.
 pub async fn request(
     store: &Store,
     executions: &Executions,
-    slack: &Slack,
-    public_url: &Url,
+    asking: Asking<'_>,
     execution: &str,
     plan: &PlanId,
     token: &TaskToken,
 ) -> Result<(), Error> {
-    match ask(store, slack, public_url, execution, plan, token).await {
+    let first = Waiting {
+        execution,
+        plan,
+        token,
+        until: Timestamp::now() + TASK_TIMEOUT - TASK_MARGIN,
+        again: false,
+    };
+    match ask(store, asking, first).await {
         Ok(()) => Ok(()),
         Err(error) => {
             let cause = chain(&error);
@@ -51,14 +74,27 @@ pub async fn request(
     }
 }
 
-async fn ask(
-    store: &Store,
-    slack: &Slack,
-    public_url: &Url,
-    execution: &str,
-    plan: &PlanId,
-    token: &TaskToken,
-) -> Result<(), Error> {
+/// An execution that waits for a decision.
+#[derive(Clone, Copy)]
+struct Waiting<'a> {
+    execution: &'a str,
+    plan: &'a PlanId,
+    token: &'a TaskToken,
+    /// When a decision would come too late.
+    until: Timestamp,
+    /// Whether nobody could be told of it before.
+    again: bool,
+}
+
+/// Asks for a decision, by a link of its own; an earlier request of the same plan is superseded.
+async fn ask(store: &Store, asking: Asking<'_>, waiting: Waiting<'_>) -> Result<(), Error> {
+    let Waiting {
+        execution,
+        plan,
+        token,
+        until,
+        again,
+    } = waiting;
     let (plan, recovery) = load(store, plan).await?;
     if recovery.closed_at.is_some() || recovery.superseded_by.is_some() {
         // This step outlived its execution, or another plan took its place: nobody must be asked for what is over.
@@ -71,7 +107,7 @@ async fn ask(
         digest: plan.digest(),
         execution: execution.to_owned(),
         created_at: now,
-        approve_by: plan.approve_by.min(now + TASK_TIMEOUT - TASK_MARGIN),
+        approve_by: plan.approve_by.min(until),
         status: ApprovalStatus::Pending,
         decision: None,
         // Nobody is asked to approve a dry run but by somebody who took it over.
@@ -83,14 +119,82 @@ async fn ask(
         delivered_at: None,
     };
     let link = LinkId::random().map_err(|error| Error::Broken(error.to_string()))?;
-    store
-        .request_approval(&approval, &LinkHash::of(link.expose()), token)
-        .await?;
-    let url = link.url(public_url);
-    slack
-        .send(&messages::approval(&plan, &recovery, &approval, &url))
-        .await?;
-    Ok(())
+    let hash = LinkHash::of(link.expose());
+    store.request_approval(&approval, &hash, token).await?;
+    let url = link.url(asking.public_url);
+    let message = messages::approval(&plan, &recovery, &approval, &url);
+    let told = if again {
+        // Before it is sent: a sweep that is cut off leaves it to the next one.
+        store.note_untold(&approval, Some(&hash)).await?;
+        asking.slack.send(&message).await
+    } else {
+        asking.slack.ask(&message).await
+    };
+    match told {
+        Ok(()) if again => Ok(store.note_untold(&approval, None).await?),
+        Ok(()) => Ok(()),
+        Err(error) if error.may_pass() && asking.swept => {
+            tracing::error!(plan = plan.id.0, %error, "nobody is told yet; the next sweep tells it");
+            Ok(store.note_untold(&approval, Some(&hash)).await?)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What became of the requests for approval that nobody had been told of.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ToldLate {
+    /// Asked again, by a link of their own.
+    pub asked: usize,
+    /// Ended, since there is no time left to decide.
+    pub given_up: usize,
+}
+
+/// Asks again for what nobody could be told of, and fails the wait for what can no longer be decided in time.
+///
+/// The first one that Slack does not take is the last one of this sweep.
+///
+/// # Errors
+/// The table or Step Functions failed.
+pub async fn ask_again(
+    store: &Store,
+    executions: &Executions,
+    asking: Asking<'_>,
+) -> Result<ToldLate, Error> {
+    let mut told = ToldLate::default();
+    for (plan, execution) in store.open_recoveries().await? {
+        let Some((link, approval)) = store.approval_of(&plan).await? else {
+            continue;
+        };
+        let now = Timestamp::now();
+        let is_open = matches!(approval.standing(now), Standing::Open);
+        if !is_open || !store.is_untold(&approval, &link).await? {
+            continue;
+        }
+        let Some(token) = store.task_token(&link).await? else {
+            continue;
+        };
+        if approval.approve_by.duration_since(now) < LAST_TOLD {
+            let cause = "Slack took no message of it for as long as there was time to decide";
+            executions.task_failed(&token, NOBODY_TOLD, cause).await?;
+            told.given_up += 1;
+            continue;
+        }
+        let waiting = Waiting {
+            execution: &execution,
+            plan: &plan,
+            token: &token,
+            until: approval.approve_by,
+            again: true,
+        };
+        ask(store, asking, waiting).await?;
+        let asked = store.approval_of(&plan).await?;
+        match asked {
+            Some((link, approval)) if store.is_untold(&approval, &link).await? => break,
+            _ => told.asked += 1,
+        }
+    }
+    Ok(told)
 }
 
 /// Whether an execution may go on.

@@ -1,6 +1,5 @@
 //! Remembers where every configured group is.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
@@ -10,9 +9,11 @@ use serde::Serialize;
 use super::{clusters, observe_stable};
 use crate::config::{Config, ResolvedGroup};
 use crate::domain::checkpoint::{Checkpoint, CheckpointId, NotACheckpoint, checkpoint, retire};
+use crate::domain::fleet::{CapMet, Order, order};
 use crate::domain::offset::{ClusterId, GroupId};
 use crate::domain::text::grouped;
 use crate::error::{Error, chain};
+use crate::metrics::{self, Metric};
 use crate::ports::ReadGroups;
 use crate::store::{Put, Store};
 use crate::wire::CheckpointEvent;
@@ -62,6 +63,14 @@ pub enum GroupResult {
         group: GroupId,
         /// The limit.
         why: String,
+    },
+    /// A pattern has more groups than one run reads. The others have their turn in the next runs.
+    CapMet {
+        /// The cluster's name.
+        cluster: String,
+        /// The pattern, and how many groups it has and may have.
+        #[serde(flatten)]
+        cap: CapMet,
     },
     /// No new checkpoint; the older ones stand.
     Failed {
@@ -138,7 +147,8 @@ fn answer(results: Vec<GroupResult>) -> Result<Vec<GroupResult>, Error> {
             }
             GroupResult::Stored { .. }
             | GroupResult::AlreadyRun { .. }
-            | GroupResult::NotKept { .. } => None,
+            | GroupResult::NotKept { .. }
+            | GroupResult::CapMet { .. } => None,
         })
         .collect();
     if failures.is_empty() {
@@ -166,10 +176,14 @@ where
 {
     let reader = connect(cluster).await?;
     let cluster_id = reader.cluster_id().await?;
-    let (groups, unlisted) = match &event.group {
-        Some(group) => ([GroupId(group.clone())].into(), None),
+    let (order, unlisted) = match &event.group {
+        Some(group) => (only(group), None),
         None => all_groups(config, store, cluster, &reader, &cluster_id).await?,
     };
+    let caps_met = order.caps_met.into_iter().map(|cap| GroupResult::CapMet {
+        cluster: cluster.to_owned(),
+        cap,
+    });
     let unlisted = unlisted.map(|error| GroupResult::Failed {
         cluster: cluster.to_owned(),
         group: None,
@@ -180,7 +194,7 @@ where
     });
     let reader = &reader;
     let cluster_id = &cluster_id;
-    let results = stream::iter(groups)
+    let results = stream::iter(order.groups)
         .map(|group| async move {
             if let Err(error) = group.check() {
                 // A pattern may match what anybody called a group: that fails nobody else's run.
@@ -243,13 +257,43 @@ where
                 },
             }
         })
-        .buffered(GROUPS_AT_ONCE)
+        .buffer_unordered(GROUPS_AT_ONCE)
         .collect::<Vec<_>>()
         .await;
-    Ok(results.into_iter().chain(unlisted).collect())
+    let mut results: Vec<_> = results
+        .into_iter()
+        .chain(caps_met)
+        .chain(unlisted)
+        .collect();
+    // In the order of their names; what is about a cluster or a pattern first.
+    results.sort_by(|a, b| a.group().cmp(&b.group()));
+    Ok(results)
 }
 
-/// Every group that is to be looked after, and why others may be missing.
+impl GroupResult {
+    /// The group; `None` where it is about a cluster or a pattern.
+    fn group(&self) -> Option<&GroupId> {
+        match self {
+            Self::Stored { group, .. }
+            | Self::AlreadyRun { group, .. }
+            | Self::NotKept { group, .. } => Some(group),
+            Self::Failed { group, .. } => group.as_ref(),
+            Self::CapMet { .. } => None,
+        }
+    }
+}
+
+/// One group alone.
+pub(super) fn only(group: &str) -> Order {
+    Order {
+        groups: vec![GroupId(group.to_owned())],
+        caps_met: Vec::new(),
+    }
+}
+
+/// Every group that is to be looked after, in the order in which it is, and why others may be missing.
+///
+/// A pattern of which not all groups are among them is told of in the log and counted.
 ///
 /// Groups that no broker lists are asked for all the same, and their failure is news: those configured by name, and
 /// those that had a checkpoint. A list lacks them when their offsets are gone or their coordinator is down.
@@ -259,21 +303,23 @@ pub(super) async fn all_groups<R: ReadGroups>(
     cluster: &str,
     reader: &R,
     cluster_id: &ClusterId,
-) -> Result<(BTreeSet<GroupId>, Option<Error>), Error> {
-    let mut groups: BTreeSet<_> = config.configured_groups(cluster).cloned().collect();
-    let matching = |group: &GroupId| config.matches(cluster, group);
-    let remembered = store
-        .remembered_groups(cluster_id, Timestamp::now())
-        .await?;
-    groups.extend(remembered.into_iter().filter(matching));
+) -> Result<(Order, Option<Error>), Error> {
+    let now = Timestamp::now();
+    let mut found = store.remembered_groups(cluster_id, now).await?;
     let unlisted = match reader.list_groups().await {
         Ok(listed) => {
-            groups.extend(listed.into_iter().filter(matching));
+            found.extend(listed);
             None
         }
         Err(error) => Some(error.into()),
     };
-    Ok((groups, unlisted))
+    let named = config.configured_groups(cluster).cloned();
+    let order = order(named, config.by_pattern(cluster, found), now);
+    for cap in &order.caps_met {
+        tracing::warn!(cluster, "{cap}");
+        metrics::count(Metric::PatternCapMet);
+    }
+    Ok((order, unlisted))
 }
 
 /// Checkpoints one group. `None`: this scheduled run has done so before.

@@ -212,16 +212,43 @@ async fn close(
 ) -> Result<Audit, Error> {
     match store.close(&audit, by).await? {
         Closed::Now => {
-            if let Err(error) = slack.send(&messages::result(&audit)).await {
-                tracing::error!(
-                    execution = audit.execution,
-                    error = chain(&error),
-                    "the result could not be told"
-                );
-            }
+            tell(store, slack, &audit).await;
             Ok(audit)
         }
         Closed::Already => written(store, &audit.execution).await,
+    }
+}
+
+/// Tells the people what an execution came to, unless its asker is answered: dry runs and refusals that were asked for
+/// over HTTP are read there, and would use up what Slack takes. Whatever a person was asked to decide, or may have moved a
+/// group, is told.
+async fn tell(store: &Store, slack: &Slack, audit: &Audit) {
+    let execution = audit.execution.as_str();
+    let nobody_was_asked = audit.digest.is_none() && audit.cluster_id.is_none();
+    if nobody_was_asked {
+        let name = execution.rsplit(':').next().unwrap_or_default();
+        match store.asked_over_http(name).await {
+            Ok(true) => {
+                tracing::info!(execution, "its asker is answered over HTTP");
+                return;
+            }
+            Ok(false) => {}
+            // Told once too often is better than never.
+            Err(error) => {
+                tracing::warn!(
+                    execution,
+                    error = chain(&error),
+                    "who is answered is not known"
+                );
+            }
+        }
+    }
+    if let Err(error) = slack.send(&messages::result(audit)).await {
+        tracing::error!(
+            execution,
+            error = chain(&error),
+            "the result could not be told"
+        );
     }
 }
 

@@ -102,9 +102,14 @@ pub struct Sender {
     pub cluster: Option<String>,
     /// What of the configured groups it may name.
     pub groups: Vec<Allowed>,
+    /// How many requests an operator may make in a minute.
+    pub requests_per_minute: u32,
     /// `Some` for everything but an operator.
     pub alerts: Option<AlertRules>,
 }
+
+/// How many requests an operator may make in a minute, where the file does not say.
+const REQUESTS_PER_MINUTE: u32 = 30;
 
 impl Sender {
     /// A person whom the issuer knows and who asks as an operator does: for any configured group, and by no secret.
@@ -117,6 +122,7 @@ impl Sender {
             previous_secret_seconds: 0,
             cluster: None,
             groups: vec![Allowed::Pattern(WildMatch::new("*"))],
+            requests_per_minute: REQUESTS_PER_MINUTE,
             alerts: None,
         }
     }
@@ -182,7 +188,11 @@ fn sender(
         "a list of names and patterns: groups = [\"shipment-sync\", \"billing-*\"]",
         |value| allowed(value, &defaults.names),
     );
-    // Where the kind is not known, no key of any kind is called unknown.
+    let requests_per_minute = match kind {
+        // Where the kind is not known, no key of any kind is called unknown.
+        Some(SenderKind::Operator) | None => section.number("requests_per_minute", 1..=1_000),
+        Some(_) => None,
+    };
     let alerts = match kind {
         Some(SenderKind::Operator) => None,
         kind => Some(alert_rules(&mut section, kind)),
@@ -195,6 +205,7 @@ fn sender(
         previous_secret_seconds,
         cluster,
         groups: groups?,
+        requests_per_minute: requests_per_minute.unwrap_or(REQUESTS_PER_MINUTE),
         alerts,
     })
 }

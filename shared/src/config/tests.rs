@@ -373,6 +373,52 @@ fn the_nearest_name_is_one_of_those_that_may_be_named() {
 }
 
 #[test]
+fn groups_are_parted_by_the_pattern_that_counts_for_them() {
+    let config = with_groups(
+        r#"
+        [[groups]]
+        pattern = "a*"
+        max_groups = 3
+        [[groups]]
+        pattern = "*"
+        [[groups]]
+        name = "abc"
+        "#,
+    );
+    let ids = |names: &[&str]| names.iter().map(|name| GroupId((*name).into())).collect();
+    let all: Vec<_> = ids(&["abc", "abd", "b", "a"]);
+    let patterns = config.by_pattern("local", all);
+    let parted: Vec<_> = patterns
+        .into_iter()
+        .map(|of| (of.pattern, of.max_groups, of.groups))
+        .collect();
+    assert_eq!(
+        parted,
+        [
+            ("a*".to_owned(), 3, ids(&["a", "abd"]).into_iter().collect()),
+            ("*".to_owned(), 200, ids(&["b"]).into_iter().collect()),
+        ]
+    );
+    assert_eq!(config.by_pattern("elsewhere", ids(&["b"])), []);
+}
+
+#[test]
+fn only_a_pattern_has_a_most_of_groups() {
+    let errors = Config::parse(
+        r#"
+        [clusters.local]
+        bootstrap_servers = ["localhost:9092"]
+        auth = "plaintext"
+        [[groups]]
+        name = "abc"
+        max_groups = 3
+        "#,
+    );
+    let text = errors.unwrap_err().to_string();
+    assert!(text.contains("a name is one group"), "{text}");
+}
+
+#[test]
 fn a_group_belongs_to_one_cluster() {
     let config = Config::parse(
         r#"

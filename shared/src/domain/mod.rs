@@ -6,6 +6,7 @@ pub mod checkpoint;
 pub mod choice;
 pub mod disowned;
 pub mod executed;
+pub mod fleet;
 pub mod group;
 pub mod guard;
 pub mod identity;

@@ -243,6 +243,14 @@ impl Fault {
         }
     }
 
+    /// Of a record at which the process that reads records was ended: what lies there does not fit into its memory.
+    #[must_use]
+    pub fn reader_ended() -> Self {
+        Self::Failed {
+            code: "READER_ENDED".to_owned(),
+        }
+    }
+
     /// Of an answer that is about another group than the one that was asked for.
     #[must_use]
     pub fn another_group() -> Self {

@@ -27,6 +27,10 @@ impl ErrorCode {
     /// librdkafka answered with something that this crate did not ask for.
     pub(super) const BAD_MSG: Self = Self(E::RD_KAFKA_RESP_ERR__BAD_MSG as i32);
 
+    /// A batch cannot be unpacked, or only to more than it may.
+    pub(super) const BAD_COMPRESSION: Self = Self(E::RD_KAFKA_RESP_ERR__BAD_COMPRESSION as i32);
+    /// There was no memory for something.
+    pub(super) const CRIT_SYS_RESOURCE: Self = Self(E::RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE as i32);
     /// The principal may not see the group.
     pub(super) const GROUP_AUTH: Self = Self(GROUP_AUTH);
     /// A consumer's position is not in the log (any more), and it was told to stop there.

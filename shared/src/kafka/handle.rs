@@ -1,5 +1,6 @@
 //! One librdkafka handle: a consumer that never consumes.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use rdkafka::ClientContext;
 use rdkafka::client::OAuthToken;
-use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError as RdKafkaError, RDKafkaErrorCode};
 use rdkafka_sys::rd_kafka_t;
@@ -34,7 +35,7 @@ pub(super) struct Handle {
 impl Handle {
     /// Builds the handle; no connection is waited for.
     pub(super) fn new(settings: &ConnectionSettings) -> Result<Self, KafkaError> {
-        let consumer = consumer(settings, &[])?;
+        let consumer = consumer(settings)?;
         let consumer = Arc::new(consumer);
         let stop = Arc::new(AtomicBool::new(false));
         let poller = thread::Builder::new().name("kafka-poll".to_owned()).spawn({
@@ -90,19 +91,38 @@ impl fmt::Debug for Handle {
     }
 }
 
-/// A consumer with a group of its own, which it never joins, and further librdkafka `properties`.
+/// A consumer with a group of its own, which it never joins.
 ///
-/// Nothing polls it yet: no OAUTHBEARER connection is made, and no record is lost, before somebody does.
-pub(super) fn consumer(
+/// Nothing polls it yet: no OAUTHBEARER connection is made before somebody does.
+fn consumer(settings: &ConnectionSettings) -> Result<BaseConsumer<Context>, KafkaError> {
+    consumer_config(settings, &[])
+        .create_with_context(Context::new(settings))
+        .map_err(|error| settings_error(&error))
+}
+
+/// librdkafka's configuration for such a consumer, with further `properties`.
+pub(super) fn consumer_config(
     settings: &ConnectionSettings,
     properties: &[(&str, &str)],
-) -> Result<BaseConsumer<Context>, KafkaError> {
+) -> ClientConfig {
     let mut config = settings.consumer_config(&format!("offset-guard-{}", Ulid::generate()));
     for (key, value) in properties {
         config.set(*key, *value);
     }
     config
-        .create_with_context(Context::new(settings))
+}
+
+/// The consumer of a configuration that [`consumer_config`] made, with MSK's region where that is how it logs in.
+pub(super) fn consumer_of(
+    properties: &BTreeMap<String, String>,
+    msk_region: Option<String>,
+) -> Result<BaseConsumer<Context>, KafkaError> {
+    let mut config = ClientConfig::new();
+    for (key, value) in properties {
+        config.set(key, value);
+    }
+    config
+        .create_with_context(Context::of_region(msk_region))
         .map_err(|error| settings_error(&error))
 }
 
@@ -126,11 +146,15 @@ pub(super) struct Context {
 
 impl Context {
     pub(super) fn new(settings: &ConnectionSettings) -> Self {
+        Self::of_region(match &settings.auth {
+            Auth::MskIam { region } => Some(region.clone()),
+            _ => None,
+        })
+    }
+
+    fn of_region(msk_region: Option<String>) -> Self {
         Self {
-            msk_region: match &settings.auth {
-                Auth::MskIam { region } => Some(region.clone()),
-                _ => None,
-            },
+            msk_region,
             last_error: AtomicI32::new(ErrorCode::NONE.0),
         }
     }

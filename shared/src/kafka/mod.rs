@@ -2,6 +2,7 @@
 //! altering committed offsets ([`GroupWriter`]).
 
 pub mod alter_size;
+pub mod contained;
 mod error;
 mod ffi;
 mod handle;
@@ -16,6 +17,7 @@ mod settings;
 mod tests;
 mod writer;
 
+pub use contained::ReaderProgram;
 pub use error::{ErrorClass, ErrorCode, KafkaError, Operation};
 pub use keep::RecordKeeper;
 pub use reader::GroupReader;

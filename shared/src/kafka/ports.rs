@@ -1,7 +1,7 @@
 //! The use cases' ports, over the reader and the writer.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
@@ -17,6 +17,10 @@ use crate::domain::rights::Rights;
 use crate::ports::{AlterGroups, ReadGroups};
 
 impl ReadGroups for GroupReader {
+    fn ends_at(&self) -> Option<Instant> {
+        self.ends_at()
+    }
+
     async fn cluster_id(&self) -> Result<ClusterId, KafkaError> {
         self.cluster_id().await
     }

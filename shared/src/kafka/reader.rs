@@ -237,6 +237,11 @@ impl GroupReader {
             .map_err(|error| error.fault())
     }
 
+    /// When every call ends at the latest.
+    pub(super) fn ends_at(&self) -> Option<Instant> {
+        self.session.ends_at()
+    }
+
     /// When a call that begins now ends at the latest.
     pub(super) fn deadline(&self) -> Instant {
         self.session.deadline()

@@ -63,6 +63,11 @@ impl Session {
         self.until(self.deadline())
     }
 
+    /// When every call ends at the latest.
+    pub(super) fn ends_at(&self) -> Option<Instant> {
+        self.deadline
+    }
+
     /// When a call that begins now ends at the latest.
     pub(super) fn deadline(&self) -> Instant {
         let longest = Instant::now() + self.shared.settings.call_timeout;

@@ -18,6 +18,7 @@ use url::form_urlencoded::{Serializer, byte_serialize};
 
 use super::id_token::{BadIdToken, verify};
 use super::{Challenge, Client, Person};
+use crate::address::hides;
 
 /// How long the issuer's own word is good. Issuers announce a new key longer before they use it.
 const KEPT: Duration = Duration::from_secs(3_600);
@@ -120,7 +121,7 @@ impl Provider {
     pub fn new(issuer: &str) -> Result<Self, OidcError> {
         const WRONG: OidcError = OidcError::Discovery("its identifier is no https address");
         let url = Url::parse(issuer).map_err(|_| WRONG)?;
-        if !is_safe(&url) || url.query().is_some() || url.fragment().is_some() {
+        if !hides(&url) || url.query().is_some() || url.fragment().is_some() {
             return Err(WRONG);
         }
         let http = reqwest::Client::builder()
@@ -247,7 +248,7 @@ impl Provider {
         } = &metadata;
         if ![authorization_endpoint, token_endpoint, jwks_uri]
             .into_iter()
-            .all(is_safe)
+            .all(hides)
         {
             return Err(OidcError::Discovery("one of its addresses is not https"));
         }
@@ -337,16 +338,6 @@ impl From<KeySet> for JwkSet {
 struct TokenAnswer {
     id_token: Option<String>,
     error: Option<String>,
-}
-
-/// Whether nobody on the way can read what is sent there.
-fn is_safe(url: &Url) -> bool {
-    let on_this_machine = match url.host() {
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.is_loopback(),
-        Some(url::Host::Domain(_)) | None => false,
-    };
-    url.scheme() == "https" || url.scheme() == "http" && on_this_machine
 }
 
 async fn send(

@@ -1,6 +1,7 @@
 //! The questions over HTTP.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -8,9 +9,11 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use url::{Host, Url};
+use tokio::sync::Semaphore;
+use url::Url;
 
 use super::{Credentials, Opinion, ProxyError, SeenGroup, SeenOffset, Unanswered};
+use crate::address::hides;
 use crate::domain::group::GroupState;
 use crate::domain::offset::{ClusterId, GroupId, TopicPartition};
 
@@ -18,8 +21,10 @@ use crate::domain::offset::{ClusterId, GroupId, TopicPartition};
 const DEADLINE: Duration = Duration::from_secs(10);
 /// How long one may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The most bytes of one page.
-const LARGEST_PAGE: usize = 8 << 20;
+/// The most bytes of all answers about one group together.
+const LARGEST: usize = 32 << 20;
+/// How many groups are asked about at once, so that all their answers have room in a function's memory.
+const AT_ONCE: usize = 4;
 /// The most pages of one list.
 const MOST_PAGES: usize = 50;
 
@@ -68,12 +73,17 @@ struct Lag {
     log_end_offset: i64,
 }
 
-/// A proxy, and how to ask it.
+/// One place per question about a group.
+static PLACES: Semaphore = Semaphore::const_new(AT_ONCE);
+
+/// A proxy, and how to ask it about one group.
 pub(super) struct Proxy {
     client: Client,
     credentials: Option<Credentials>,
     /// The addresses that the API may be at, each without a slash at its end.
     bases: Vec<Url>,
+    /// How many bytes its answers may still have.
+    left: AtomicUsize,
 }
 
 impl Proxy {
@@ -97,10 +107,12 @@ impl Proxy {
             client,
             credentials,
             bases,
+            left: AtomicUsize::new(LARGEST),
         })
     }
 
     pub(super) async fn opinion(&self, cluster_id: &ClusterId, group: &GroupId) -> Opinion {
+        let _place = PLACES.acquire().await;
         let asking = self.ask(cluster_id, group);
         match tokio::time::timeout(DEADLINE, asking).await {
             Ok(Ok(opinion)) => opinion,
@@ -214,9 +226,10 @@ impl Proxy {
         }
         let mut body = Vec::new();
         while let Some(chunk) = answer.chunk().await.map_err(|error| failed(&error))? {
-            if body.len() + chunk.len() > LARGEST_PAGE {
-                return Err(ProxyError::Malformed);
-            }
+            let less = |left: usize| left.checked_sub(chunk.len());
+            self.left
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
+                .map_err(|_| ProxyError::TooLarge)?;
             body.extend_from_slice(&chunk);
         }
         // The parser's own error would quote the answer.
@@ -235,16 +248,6 @@ fn failed(error: &reqwest::Error) -> ProxyError {
     } else {
         ProxyError::Unreachable
     }
-}
-
-/// Whether what is sent there is seen by nobody else.
-fn hides(url: &Url) -> bool {
-    let is_local = match url.host() {
-        Some(Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(Host::Ipv6(ip)) => ip.is_loopback(),
-        Some(Host::Domain(_)) | None => false,
-    };
-    url.scheme() == "https" || is_local
 }
 
 /// The address of `path`, whose segments are escaped already, on the host of `url`.

@@ -294,6 +294,39 @@ async fn a_list_is_read_to_its_end_page_by_page() {
     assert_eq!(offsets, all.into());
 }
 
+/// Neither list is larger than the limit; both together are.
+#[tokio::test]
+async fn all_answers_about_a_group_have_one_limit() {
+    const MORE_CONSUMERS: &str =
+        "/v3/clusters/5L6g3nShT-eMCtK--X86sw/consumer-groups/g/consumers?page_token=abc";
+    const MORE_LAGS: &str =
+        "/v3/clusters/5L6g3nShT-eMCtK--X86sw/consumer-groups/g/lags?page_token=abc";
+    let padded = |next: &str, mut entry: Value, mebibytes: usize| {
+        entry["padding"] = " ".repeat(mebibytes << 20).into();
+        list(Some(next).filter(|next| !next.is_empty()), &json!([entry]))
+    };
+    let consumer = || consumers(&["a"])["data"][0].clone();
+    let of = |last: usize| async move {
+        let mut answers = with(LAGS, 200, padded(MORE_LAGS, lag(0, 1, 9), 8));
+        answers.push((MORE_LAGS, 200, padded("", lag(1, 1, 9), last)));
+        answers.retain(|(path, ..)| *path != CONSUMERS);
+        answers.push((CONSUMERS, 200, padded(MORE_CONSUMERS, consumer(), 7)));
+        answers.push((MORE_CONSUMERS, 200, padded("", consumer(), 7)));
+        StandIn::start(answers).await.opinion("g").await
+    };
+    let within = seen(of(8).await);
+    assert_eq!(
+        (within.members, within.offsets.unwrap().unwrap().len()),
+        (Some(2), 2)
+    );
+    let beyond = seen(of(12).await);
+    let too_large = beyond.members.is_none()
+        || beyond
+            .offsets
+            .is_err_and(|why| why.error == ProxyError::TooLarge);
+    assert!(too_large);
+}
+
 #[tokio::test]
 async fn a_list_that_goes_on_elsewhere_or_for_ever_is_not_followed() {
     let another = StandIn::start(whole()).await;

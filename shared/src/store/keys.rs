@@ -119,6 +119,11 @@ pub(super) fn approval_pointer(id: &PlanId) -> Key {
     Key::new(format!("APPROVALOF#{}", part(&id.0)), ALONE)
 }
 
+/// That nobody was told of a plan's newest approval.
+pub(super) fn untold(id: &PlanId) -> Key {
+    Key::new(approval_pointer(id).pk, "UNTOLD")
+}
+
 pub(super) fn recoveries(plan: &PlanId) -> String {
     format!("RECOVERY#{}", part(&plan.0))
 }
@@ -195,6 +200,11 @@ pub(super) fn sample_head(cluster: &ClusterId, group: &GroupId) -> Key {
     Key::new(samples(cluster, group), "HEAD")
 }
 
+/// Which probes of a group are under way, and which ended the process that read.
+pub(super) fn probe_notes(cluster: &ClusterId, group: &GroupId) -> Key {
+    Key::new(samples(cluster, group), "PROBES")
+}
+
 pub(super) fn sample_place(cluster: &ClusterId, group: &GroupId, place: u64) -> Key {
     Key::new(samples(cluster, group), format!("{PLACES}{place:02}"))
 }
@@ -261,6 +271,11 @@ pub(super) fn of_incident_key(incident: &str) -> Option<(Key, &str)> {
     let (name, run) = incident.rsplit_once('#')?;
     let known = name.starts_with("GROUP#") || name.starts_with("REQUEST#");
     known.then(|| (Key::new(format!("{INCIDENT}{name}"), ALONE), run))
+}
+
+/// That the execution of a name was asked for over HTTP.
+pub(super) fn asked_over_http(execution: &str) -> Key {
+    Key::new(format!("{INCIDENT}HTTP#{}", part(execution)), ALONE)
 }
 
 /// How many runs a sender was given in a minute since 1970.

@@ -3,6 +3,7 @@
 //!
 //! Every read that decides is strongly consistent, and every write that decides is conditional.
 
+mod answered;
 mod approvals;
 mod audits;
 mod body;
@@ -18,12 +19,14 @@ mod looks;
 mod marks;
 mod pack;
 mod plans;
+mod probes;
 mod quarantine;
 mod recoveries;
 mod requesters;
 mod samples;
 mod secret;
 mod table;
+mod untold;
 
 use aws_sdk_dynamodb::Client;
 

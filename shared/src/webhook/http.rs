@@ -171,6 +171,7 @@ impl From<Answer> for ApiGatewayV2httpResponse {
         .collect();
         let more: Option<(HeaderName, HeaderValue)> = match answer.status {
             401 => Some((WWW_AUTHENTICATE, value("Bearer"))),
+            429 => Some((RETRY_AFTER, value("60"))),
             503 => Some((RETRY_AFTER, value("5"))),
             _ => None,
         };

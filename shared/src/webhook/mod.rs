@@ -7,6 +7,7 @@
 mod alerts;
 mod auth;
 mod body;
+mod budget;
 mod choose;
 mod http;
 mod names;
@@ -105,11 +106,15 @@ async fn answer_sender(request: &Request, deps: &WebhookDeps) -> Result<Answer, 
             let sender = sender(request, deps).await?;
             match &sender.alerts {
                 Some(rules) => alerts::take(sender, rules, &request.text()?, deps).await,
-                None => operator::ask_guard(sender, request, deps).await,
+                None => {
+                    budget::of_sender(sender, deps).await?;
+                    operator::ask_guard(sender, request, deps).await
+                }
             }
         }
         "POST /rewinds" => {
             let operator = operator(request, deps).await?;
+            budget::of_sender(operator, deps).await?;
             let asker = Asker::Sender(&operator.name);
             operator::ask_rewind(operator, asker, request, deps).await
         }
@@ -131,6 +136,7 @@ async fn answer_person(
     match request.route_key.as_str() {
         "POST /v1/rewinds" => {
             let person = issuer.person(request)?;
+            budget::of_person(&person, deps).await?;
             let operator = Sender::person(person.name());
             operator::ask_rewind(&operator, Asker::Person(&person), request, deps).await
         }

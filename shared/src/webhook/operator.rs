@@ -147,6 +147,8 @@ async fn start(
             return Err(Problem::KeyUsed);
         }
     }
+    // Before the start too: a dry run may be reported on at once.
+    deps.store.note_asked_over_http(name, (deps.now)()).await?;
     let started = deps.executions.start(&deps.state_machine, name, input);
     match started.await? {
         Started::Now(_) => {

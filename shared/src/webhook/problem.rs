@@ -43,6 +43,8 @@ pub(super) enum Problem {
     KeyUsed,
     /// There is no such recovery.
     NoRecovery,
+    /// More than one asker may ask for in a minute.
+    TooOften { most: u32 },
     /// Nothing was done, and the same may be done in a moment.
     Busy { why: &'static str },
 }
@@ -147,6 +149,14 @@ impl From<Problem> for Answer {
                 404,
                 "NO_SUCH_RECOVERY",
                 "write your own Idempotency-Key, the id that was answered, or a plan's id; executions are known for 90 days",
+            ),
+            Problem::TooOften { most } => Self::new(
+                429,
+                "TOO_MANY_REQUESTS",
+                format!(
+                    "at most {most} requests in a minute are taken from one asker; nothing was started, so ask again in the \
+                     next minute"
+                ),
             ),
             Problem::Busy { why } => Self::new(
                 503,

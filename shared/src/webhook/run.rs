@@ -33,7 +33,7 @@ pub(super) enum Handed {
 /// What a run is asked for.
 pub(super) struct Ask<'a> {
     pub(super) sender: &'a str,
-    /// `None` for an operator, whom no budget and no cool-down holds back.
+    /// `None` for an operator, whose requests are counted one by one (`budget`) and whom no cool-down holds back.
     pub(super) rules: Option<&'a AlertRules>,
     pub(super) subject: Subject,
     pub(super) since: Option<Timestamp>,

@@ -73,7 +73,7 @@ impl Guard {
             executions: Executions::new(aws_sdk_sfn::Client::new(sdk)),
             state_machine: bare::state_machine(sdk, &name).await?,
             groups: GroupReader::connect(settings.clone())?,
-            records: RecordReader::connect(settings.clone())?,
+            records: RecordReader::connect(settings.clone(), crate::reader_program())?,
             keeper: RecordKeeper::connect(settings)?,
         })
     }

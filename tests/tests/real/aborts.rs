@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::time::{Duration, Instant};
 
+use offset_guard::app::approval::{self, Asking};
 use offset_guard::app::report::{self, Own};
-use offset_guard::app::{apply, approval, plan, plan_id};
+use offset_guard::app::{apply, plan, plan_id};
 use offset_guard::domain::approval::{ApprovalStatus, Decision};
 use offset_guard::domain::audit::Audit;
 use offset_guard::domain::offset::GroupId;
@@ -236,7 +237,12 @@ impl Case {
         let connect = apply::Connect {
             reader: async |_: &str| Ok(GroupReader::connect(settings.clone())?),
             writer: async |_: &str| Ok(GroupWriter::connect(&settings)?),
-            records: async |_: &str| Ok(RecordReader::connect(settings.clone())?),
+            records: async |_: &str| {
+                Ok(RecordReader::connect(
+                    settings.clone(),
+                    offset_guard_tests::reader_program(),
+                )?)
+            },
         };
         let left = Duration::from_secs(60);
         let store = &self.world.store;
@@ -336,16 +342,13 @@ async fn stopped_before_anybody_is_asked() -> Outcome {
     let url = Url::parse("http://127.0.0.1/")?;
     let token = TaskToken::new("of nothing that waits".to_owned());
     let executions = case.executions();
-    approval::request(
-        &case.world.store,
-        &executions,
-        &slack,
-        &url,
-        &execution.arn,
-        &plan,
-        &token,
-    )
-    .await?;
+    let asking = Asking {
+        slack: &slack,
+        public_url: &url,
+        swept: true,
+    };
+    let store = &case.world.store;
+    approval::request(store, &executions, asking, &execution.arn, &plan, &token).await?;
     assert_eq!(case.world.store.approval_of(&plan).await?, None);
     case.told_once(&execution, "NOT_APPROVED").await?;
     assert_eq!(case.world.told(&case.group)?.len(), 1);

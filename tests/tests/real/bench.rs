@@ -355,7 +355,12 @@ impl Bench {
         let connect = apply::Connect {
             reader: self.reads(),
             writer: write,
-            records: async |_: &str| Ok(RecordReader::connect(self.settings.clone())?),
+            records: async |_: &str| {
+                Ok(RecordReader::connect(
+                    self.settings.clone(),
+                    offset_guard_tests::reader_program(),
+                )?)
+            },
         };
         apply::run(config, store, &step, left, true, connect).await
     }

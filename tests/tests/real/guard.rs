@@ -3,6 +3,7 @@
 
 mod answers;
 mod asked;
+mod bombs;
 mod consumer;
 mod dry;
 mod failures;

@@ -1,5 +1,6 @@
 //! Records read as they are and kept as they are, on real brokers.
 
+mod bombs;
 mod faults;
 mod keeping;
 mod proxy;
@@ -66,7 +67,7 @@ impl Place {
         Ok(Self {
             bootstrap: bootstrap.to_owned(),
             client: Client::new(bootstrap, &BTreeMap::new()),
-            reader: RecordReader::connect(settings.clone())?,
+            reader: RecordReader::connect(settings.clone(), offset_guard_tests::reader_program())?,
             keeper: RecordKeeper::connect(settings)?,
             topic: format!("shipments-{}", Ulid::generate().to_string().to_lowercase()),
         })

@@ -24,8 +24,8 @@ use ulid::Ulid;
 use crate::asked::{Answer, Result, request, to_loopback};
 
 /// The senders, each with the secret of its own name in it.
-const SENDERS: [&str; 7] = [
-    "am", "patient", "am2", "grafana", "plain", "oncall", "narrow",
+const SENDERS: [&str; 8] = [
+    "am", "patient", "am2", "grafana", "plain", "oncall", "narrow", "eager",
 ];
 
 /// A cool-down that a test can wait for.
@@ -47,8 +47,9 @@ fn senders() -> String {
         ("am2", "alertmanager", &*window),
         ("grafana", "grafana", ""),
         ("plain", "json", ""),
-        ("oncall", "operator", ""),
+        ("oncall", "operator", "requests_per_minute = 1000\n"),
         ("narrow", "operator", ""),
+        ("eager", "operator", "requests_per_minute = 3\n"),
     ]
     .map(|(name, kind, more)| {
         let groups = if name == "narrow" {
@@ -301,6 +302,7 @@ async fn senders_and_operators() -> Outcome {
     no_more_than_the_budget(&stage).await?;
     every_kind_of_body(&stage).await?;
     hostile_requests(&stage).await?;
+    no_operator_asks_without_end(&stage).await?;
     a_request_to_guard(&stage).await?;
     guard_itself_says_when_it_is_done(&stage).await?;
     a_rewind_from_its_request_to_its_end(&stage).await?;
@@ -550,6 +552,32 @@ async fn hostile_requests(stage: &Stage) -> Outcome {
     Ok(())
 }
 
+async fn no_operator_asks_without_end(stage: &Stage) -> Outcome {
+    let group = stage.group();
+    let rewind = json!({"request": {"group": group, "shift_by": -3}});
+    let look = json!({"group": group});
+    let ask = async |n: usize| match n % 2 {
+        0 => stage.post_with("/rewinds", &secret("eager"), &rewind).await,
+        _ => stage.post("eager", &look).await,
+    };
+    let mut refused = 0;
+    for n in 0..8 {
+        let answer = ask(n).await?;
+        match answer.status {
+            202 => {}
+            _ => {
+                assert_code(&answer, 429, "TOO_MANY_REQUESTS");
+                refused += 1;
+            }
+        }
+    }
+    // The minute may have changed between two of them.
+    assert!((2..=5).contains(&refused), "{refused}");
+    // Nobody else is held back.
+    assert_code(&stage.post("oncall", &look).await?, 202, "ACCEPTED");
+    Ok(())
+}
+
 async fn a_request_to_guard(stage: &Stage) -> Outcome {
     let group = stage.group();
     let body = json!({"group": group, "ask": {
@@ -673,6 +701,9 @@ async fn a_rewind_from_its_request_to_its_end(stage: &Stage) -> Outcome {
     assert_code(&ask(&key, &body).await?, 200, "DUPLICATE");
     assert_code(&ask(&key, &other).await?, 422, "IDEMPOTENCY_KEY_USED");
     keys_are_the_senders_own(stage, &plan, &key, &group, &body).await?;
+
+    // Who asked has the answer; the channel of approvals is not told as well.
+    assert_eq!(world.told(&group)?, [""; 0]);
 
     // A live one waits for approval, whoever asks.
     let mut live = body.clone();

@@ -13,6 +13,8 @@ mod decision;
 #[cfg(test)]
 mod executions;
 #[cfg(test)]
+mod fleet;
+#[cfg(test)]
 mod guard_runs;
 #[cfg(test)]
 mod incidents;
@@ -40,3 +42,5 @@ mod supersede;
 mod support;
 #[cfg(test)]
 mod sweep;
+#[cfg(test)]
+mod untold;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::look::Looks;
-use super::probe::probe_all;
+use super::pace::Pace;
+use super::probe::Probing;
 use super::propose::Proposing;
 use super::{Asked, Ends, Sources};
 use crate::config::ResolvedGroup;
@@ -35,6 +36,8 @@ pub(super) struct Looked {
     pub(super) findings: Vec<Finding>,
     /// Whether no other run was faster: that one keeps, proposes and tells.
     pub(super) first: bool,
+    /// Whether the run's time was enough for a first look.
+    pub(super) reached: bool,
     /// What kept it from planning.
     pub(super) failure: Option<Error>,
 }
@@ -45,6 +48,7 @@ impl Looked {
             run,
             findings,
             first: true,
+            reached: true,
             failure: None,
         }
     }
@@ -66,6 +70,8 @@ pub(super) struct Watched<'a> {
     pub(super) began: Timestamp,
     /// The run's id.
     pub(super) id: String,
+    /// How far the time of all groups' runs reaches.
+    pub(super) pace: &'a Pace,
 }
 
 impl Watched<'_> {
@@ -151,17 +157,23 @@ impl Watched<'_> {
             policy: self.policy(),
             run: self.began,
             moved_at: self.store.last_recovery_end(cluster_id, self.group).await?,
+            pace: self.pace,
         };
         if let Err(why) = looks.take(&mut samples).await {
+            if self.pace.is_over() {
+                // Every call fails then, whatever state the brokers are in.
+                return Ok(Looked {
+                    reached: false,
+                    ..self.unknown(Some(cluster_id), why).into()
+                });
+            }
             let mut run = self.unknown(Some(cluster_id), why);
             run.second_source = sources.only_opinion(Some(cluster_id), self.group).await;
             return Ok(run.into());
         }
         let uncommitted = reads_uncommitted(&samples, self.policy());
-        let (assessment, probes) = self
-            .judge(&samples, &sources.records, uncommitted, asked)
-            .await;
         let now = Timestamp::now();
+        // Before any record is read: whatever a record does to this run, what it saw of the group is kept.
         let looks = samples.get(before..).unwrap_or_default();
         let first = self
             .store
@@ -173,6 +185,9 @@ impl Watched<'_> {
                 self.policy().least_apart(),
                 now,
             )
+            .await?;
+        let (assessment, probes) = self
+            .judge(&samples, &sources.records, cluster_id, uncommitted, asked)
             .await?;
         let mut run = self.found(cluster_id, &samples, looks.len(), &assessment);
         run.second_source = match (
@@ -245,13 +260,17 @@ impl Watched<'_> {
 
     /// Judges, reads what the rules want to know more of, and judges again. What a person asks to be passed over is read
     /// whatever the rules say, and before all else.
+    ///
+    /// # Errors
+    /// The table failed.
     async fn judge<D: ReadRecords>(
         &self,
         samples: &[Sample],
         records: &D,
+        cluster_id: &ClusterId,
         uncommitted: bool,
         asked: Option<&Asked<'_>>,
-    ) -> (Assessment, BTreeMap<TopicPartition, Probed>) {
+    ) -> Result<(Assessment, BTreeMap<TopicPartition, Probed>), Error> {
         let policy = self.policy();
         let none = BTreeMap::new();
         let first = judge(samples, &none, policy, Timestamp::now());
@@ -267,10 +286,21 @@ impl Watched<'_> {
             .filter_map(|p| Some((p.clone(), last?.of_partition(p)?.clone())))
             .collect();
         if wanted.is_empty() {
-            return (first, none);
+            return Ok((first, none));
         }
-        let probes = probe_all(records, &wanted, policy, uncommitted).await;
-        (judge(samples, &probes, policy, Timestamp::now()), probes)
+        let probing = Probing {
+            records,
+            store: self.store,
+            cluster_id,
+            group: self.group,
+            policy,
+            reads_uncommitted: uncommitted,
+            asked: skip,
+            pace: self.pace,
+        };
+        let probes = probing.all(&wanted).await?;
+        let assessment = judge(samples, &probes, policy, Timestamp::now());
+        Ok((assessment, probes))
     }
 
     fn found(

@@ -1,10 +1,11 @@
 //! One look at a group, and several within a run.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
+use super::pace::Pace;
 use crate::domain::group::{GroupDescription, GroupObservation};
 use crate::domain::guard::policy::GuardPolicy;
 use crate::domain::guard::rules::is_suspicious;
@@ -28,6 +29,8 @@ pub(super) struct Looks<'a, R> {
     pub(super) run: Timestamp,
     /// When a recovery last moved the group.
     pub(super) moved_at: Option<Timestamp>,
+    /// How far the time of all groups' runs reaches.
+    pub(super) pace: &'a Pace,
 }
 
 impl<R: ReadGroups> Looks<'_, R> {
@@ -37,10 +40,22 @@ impl<R: ReadGroups> Looks<'_, R> {
     /// The first look failed for the group as a whole; the text says why. That a later one failed is only logged: what
     /// the others saw stands.
     pub(super) async fn take(&self, samples: &mut Vec<Sample>) -> Result<(), String> {
+        let began = Instant::now();
         let first = self.look(samples, None).await?;
+        self.pace.looked(began.elapsed());
         samples.push(first);
         let grace = self.policy.rebalance_grace_seconds;
         if grace == 0 || !is_suspicious(samples, self.policy) {
+            return Ok(());
+        }
+        if !self
+            .pace
+            .has_room_for(Duration::from_secs(u64::from(grace)))
+        {
+            tracing::info!(
+                group = self.group.0,
+                "looked at once: other groups wait for their first look"
+            );
             return Ok(());
         }
         let looks = grace.min(MORE_LOOKS);

@@ -6,12 +6,11 @@
 mod copies;
 mod group;
 mod look;
+mod pace;
 mod probe;
 mod propose;
 mod quarantine;
 mod tell;
-
-use std::collections::BTreeSet;
 
 use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
@@ -19,9 +18,11 @@ use serde::Serialize;
 use url::Url;
 
 use self::group::{Looked, Watched};
-use super::checkpoint::all_groups;
+use self::pace::Pace;
+use super::checkpoint::{all_groups, only};
 use super::clusters;
 use crate::config::Config;
+use crate::domain::fleet::{CapMet, Order};
 use crate::domain::guard::proposal::Ask;
 use crate::domain::guard::run::{self, GuardRun};
 use crate::domain::guard::verdict::{Finding, Status};
@@ -31,6 +32,7 @@ use crate::domain::reasons;
 use crate::domain::text::grouped;
 use crate::error::{Error, chain};
 use crate::executions::Executions;
+use crate::metrics::{self, Metric};
 use crate::ports::{KeepRecords, ReadGroups, ReadRecords};
 use crate::rest_proxy::{Credentials, Opinion, second_opinion};
 use crate::store::Store;
@@ -208,6 +210,35 @@ struct Ran {
 }
 
 impl Ran {
+    /// Of what is no run.
+    fn said(cluster: &str, group: Option<GroupId>, status: Status, summary: String) -> Self {
+        Self {
+            failure: None,
+            result: GuardResult {
+                cluster: cluster.to_owned(),
+                group,
+                status,
+                summary,
+                plan: None,
+                withheld: Vec::new(),
+                findings: Vec::new(),
+            },
+        }
+    }
+
+    /// Of a group that the run had no time for. That says nothing of the group or of its brokers, so it is told in the
+    /// log and counted, and nobody is alerted.
+    fn not_reached(cluster: &str, group: GroupId, pace: &Pace) -> Self {
+        pace.miss();
+        let why = "not reached: the run's time was over before it came to this group; other runs begin with other groups";
+        Self::said(cluster, Some(group), Status::Unknown, why.to_owned())
+    }
+
+    /// Of a pattern that has more groups than the run looked at.
+    fn cap_met(cluster: &str, cap: &CapMet) -> Self {
+        Self::said(cluster, None, Status::Warning, cap.to_string())
+    }
+
     /// Of what failed before there was a run.
     fn failed(cluster: &str, group: Option<GroupId>, why: String) -> Self {
         let at = group
@@ -215,15 +246,7 @@ impl Ran {
             .map_or(String::new(), |g| format!(" {}", g.0));
         Self {
             failure: Some(format!("{cluster}{at}: {why}")),
-            result: GuardResult {
-                cluster: cluster.to_owned(),
-                group,
-                status: Status::Unknown,
-                summary: why,
-                plan: None,
-                withheld: Vec::new(),
-                findings: Vec::new(),
-            },
+            ..Self::said(cluster, group, Status::Unknown, why)
         }
     }
 }
@@ -248,8 +271,8 @@ where
         Ok(sources) => sources.groups.cluster_id().await.map_err(Error::from),
         Err(error) => Err(Error::Broken(chain(error))),
     };
-    let (groups, unlisted) = match (&event.group, &sources, &cluster_id) {
-        (Some(group), ..) => (BTreeSet::from([GroupId(group.clone())]), None),
+    let (order, unlisted) = match (&event.group, &sources, &cluster_id) {
+        (Some(group), ..) => (only(group), None),
         (None, Ok(sources), Ok(id)) => {
             match all_groups(config, store, cluster, &sources.groups, id).await {
                 Ok(found) => found,
@@ -257,8 +280,16 @@ where
             }
         }
         // Nothing answers: the groups that are named are unknown, and that is told of each.
-        (None, ..) => (config.configured_groups(cluster).cloned().collect(), None),
+        (None, ..) => {
+            let groups = config.configured_groups(cluster).cloned().collect();
+            let caps_met = Vec::new();
+            (Order { groups, caps_met }, None)
+        }
     };
+    let caps_met = order.caps_met.iter();
+    let caps_met: Vec<_> = caps_met.map(|cap| Ran::cap_met(cluster, cap)).collect();
+    let ends_at = sources.as_ref().ok().and_then(|s| s.groups.ends_at());
+    let pace = &Pace::new(ends_at, order.groups.len());
     let unlisted = unlisted.map(|error| {
         let why = format!(
             "the groups could not be listed, so new ones may be missing: {}",
@@ -267,7 +298,7 @@ where
         Ran::failed(cluster, None, why)
     });
     let (sources, cluster_id) = (&sources, &cluster_id);
-    let ran = stream::iter(groups)
+    let ran = stream::iter(order.groups)
         .map(|group| async move {
             if let Err(error) = group.check() {
                 // A pattern may match what anybody called a group: that fails nobody else's run.
@@ -282,6 +313,9 @@ where
                     ..ran
                 };
             }
+            if !pace.begin() {
+                return Ran::not_reached(cluster, group, pace);
+            }
             let Some(resolved) = config.resolve(cluster, &group) else {
                 let why = "it is not in the configuration".to_owned();
                 return Ran::failed(cluster, Some(group), why);
@@ -292,6 +326,7 @@ where
                 group: &group,
                 began: Timestamp::now(),
                 id: ulid::Ulid::generate().to_string(),
+                pace,
             };
             let ran = match (sources, cluster_id) {
                 (Ok(sources), Ok(id)) => Box::pin(watched.run(sources, id, asked, ends)).await,
@@ -304,6 +339,7 @@ where
                 (Err(error), _) => Ok(watched.unknown(None, chain(error)).into()),
             };
             let told = match ran {
+                Ok(looked) if !looked.reached => return Ran::not_reached(cluster, group, pace),
                 Ok(looked) => {
                     watched.measure(&looked.run, &looked.findings).await;
                     match looked.first {
@@ -336,8 +372,20 @@ where
                 Err(error) => Ran::failed(cluster, Some(group), chain(&error)),
             }
         })
-        .buffered(GROUPS_AT_ONCE)
+        .buffer_unordered(GROUPS_AT_ONCE)
         .collect::<Vec<_>>()
         .await;
-    ran.into_iter().chain(unlisted).collect()
+    let missed = pace.missed();
+    if missed > 0 {
+        tracing::warn!(
+            cluster,
+            missed,
+            "the run's time was over before it came to all groups"
+        );
+        metrics::count_many(Metric::GroupsNotReached, missed);
+    }
+    let mut ran: Vec<_> = ran.into_iter().chain(caps_met).chain(unlisted).collect();
+    // In the order of their names; what is about the cluster or a pattern first.
+    ran.sort_by(|a, b| a.result.group.cmp(&b.result.group));
+    ran
 }

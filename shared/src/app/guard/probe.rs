@@ -3,14 +3,20 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::Timestamp;
+use tokio::sync::Semaphore;
+
+use super::pace::Pace;
 use crate::domain::guard::policy::GuardPolicy;
 use crate::domain::guard::probe::{
-    First, Probe, ProbeFault, Probed, Validation, kind_of, validate,
+    First, Probe, ProbeFault, ProbeNotes, Probed, Validation, kind_of, validate,
 };
 use crate::domain::guard::record::Record;
 use crate::domain::guard::sample::PartitionSample;
-use crate::domain::offset::{Fault, TopicPartition};
+use crate::domain::offset::{ClusterId, Fault, GroupId, TopicPartition};
+use crate::error::Error;
 use crate::ports::{ReadLimits, ReadRecords, RecordsRead, View};
+use crate::store::Store;
 
 /// How many offsets before the commit are read to see what kind of records a partition holds.
 const NEIGHBOURS: i64 = 20;
@@ -25,25 +31,86 @@ const FIRST: ReadLimits = ReadLimits {
 /// The most that the records of one poll may take up, in bytes.
 const POLL_BYTES: usize = 16 << 20;
 
-/// Probes as many of `wanted`, in their order, as a run has room for.
-pub(super) async fn probe_all<D: ReadRecords>(
-    records: &D,
-    wanted: &[(TopicPartition, PartitionSample)],
-    policy: &GuardPolicy,
-    reads_uncommitted: bool,
-) -> BTreeMap<TopicPartition, Probed> {
-    let mut probes = BTreeMap::new();
-    for (n, (partition, sample)) in wanted.iter().enumerate() {
-        let probed = if n < PROBES {
-            probe(records, partition, sample, policy, reads_uncommitted)
-                .await
-                .map_err(ProbeFault::Unreadable)
-        } else {
-            Err(ProbeFault::NoRoom)
-        };
-        probes.insert(partition.clone(), probed);
+/// How many partitions are probed at once, of all groups together: their records have to have room in a function's memory.
+const AT_ONCE: usize = 3;
+
+/// One place per partition.
+static PLACES: Semaphore = Semaphore::const_new(AT_ONCE);
+
+/// Everything that the probes of a group need.
+pub(super) struct Probing<'a, D> {
+    pub(super) records: &'a D,
+    pub(super) store: &'a Store,
+    pub(super) cluster_id: &'a ClusterId,
+    pub(super) group: &'a GroupId,
+    pub(super) policy: &'a GuardPolicy,
+    pub(super) reads_uncommitted: bool,
+    /// What a person wants to know of, which is read whatever was noted of it.
+    pub(super) asked: Option<&'a TopicPartition>,
+    /// How far the time of all groups' runs reaches.
+    pub(super) pace: &'a Pace,
+}
+
+impl<D: ReadRecords> Probing<'_, D> {
+    /// Probes as many of `wanted`, in their order, as a run has room for.
+    ///
+    /// Each is noted before it begins: what ended the process that read, or the run itself, is not read again by the next
+    /// one.
+    ///
+    /// # Errors
+    /// It cannot be noted.
+    pub(super) async fn all(
+        &self,
+        wanted: &[(TopicPartition, PartitionSample)],
+    ) -> Result<BTreeMap<TopicPartition, Probed>, Error> {
+        let mut notes = self.store.probe_notes(self.cluster_id, self.group).await?;
+        let mut probes = BTreeMap::new();
+        let mut begun = 0;
+        for (partition, sample) in wanted {
+            let is_asked = self.asked == Some(partition);
+            let offset = sample.committed.unwrap_or_default();
+            let forbidden = notes.forbid(partition, offset, Timestamp::now());
+            let has_room = begun < PROBES && (is_asked || self.pace.has_room_for(FIRST.time));
+            let probed = match forbidden {
+                Some(fault) if !is_asked => Err(fault),
+                _ if !has_room => Err(ProbeFault::NoRoom),
+                _ => {
+                    begun += 1;
+                    let now = Timestamp::now();
+                    notes.begin(partition, offset, now);
+                    self.note(&notes).await?;
+                    let probed = self.one(partition, sample).await;
+                    let ended = probed == Err(Fault::reader_ended());
+                    notes.finish(ended);
+                    probed.map_err(|fault| match ended {
+                        true => ProbeFault::Ended { at: now },
+                        false => ProbeFault::Unreadable(fault),
+                    })
+                }
+            };
+            probes.insert(partition.clone(), probed);
+        }
+        if begun > 0 {
+            self.note(&notes).await?;
+        }
+        Ok(probes)
     }
-    probes
+
+    async fn note(&self, notes: &ProbeNotes) -> Result<(), Error> {
+        let (store, now) = (self.store, Timestamp::now());
+        let noted = store.put_probe_notes(self.cluster_id, self.group, notes, now);
+        Ok(noted.await?)
+    }
+
+    async fn one(
+        &self,
+        partition: &TopicPartition,
+        sample: &PartitionSample,
+    ) -> Result<Probe, Fault> {
+        let _place = PLACES.acquire().await;
+        let (records, policy) = (self.records, self.policy);
+        probe(records, partition, sample, policy, self.reads_uncommitted).await
+    }
 }
 
 async fn probe<D: ReadRecords>(

@@ -2,12 +2,16 @@
 
 use std::fmt;
 
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::policy::Validator;
 use super::record::{Outline, Record};
-use crate::domain::offset::Fault;
+use crate::domain::offset::{Fault, TopicPartition};
 use crate::domain::text::count;
+
+/// The memory of the process that reads records, in MiB. What does not fit into it when it is unpacked cannot be read.
+pub const READER_MEMORY_MIB: u64 = 160;
 
 /// The first record at or after an offset that a consumer of one isolation level gets to see.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,14 +152,100 @@ pub type Probed = Result<Probe, ProbeFault>;
 pub enum ProbeFault {
     /// The run had no room for another one.
     NoRoom,
+    /// Another run is at it, or was ended by it a moment ago.
+    BeingRead,
+    /// It ended the process that read.
+    Ended {
+        /// When.
+        at: Timestamp,
+    },
     /// The record, or what comes before it, cannot be read: nothing may be said about what it is.
     Unreadable(Fault),
+}
+
+/// How long a record that ended the process that read it is not read again.
+pub const READ_AGAIN_AFTER: SignedDuration = SignedDuration::from_hours(1);
+
+/// After so long the run that noted that it reads a record is over, by the time-out of its function.
+const READ_FOR: SignedDuration = SignedDuration::from_mins(6);
+
+/// A read of the records at a commit that has begun.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Begun {
+    /// The partition.
+    pub partition: TopicPartition,
+    /// The committed offset.
+    pub offset: i64,
+    /// When it began.
+    pub at: Timestamp,
+    /// Whether it ended the process that read.
+    pub ended: bool,
+}
+
+/// What is remembered of the probes of a group from run to run, so that none is tried over and over that ends the process
+/// that reads: those that are under way, those whose run never came back, and those that are known to have ended it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ProbeNotes(Vec<Begun>);
+
+impl ProbeNotes {
+    /// Why `partition` is not to be probed at `offset` at the moment.
+    #[must_use]
+    pub fn forbid(
+        &self,
+        partition: &TopicPartition,
+        offset: i64,
+        now: Timestamp,
+    ) -> Option<ProbeFault> {
+        let here = self.0.iter();
+        let here = here.filter(|begun| begun.partition == *partition && begun.offset == offset);
+        let last = here.max_by_key(|begun| begun.at)?;
+        let age = now.duration_since(last.at);
+        if age >= READ_AGAIN_AFTER {
+            None
+        } else if last.ended || age >= READ_FOR {
+            Some(ProbeFault::Ended { at: last.at })
+        } else {
+            Some(ProbeFault::BeingRead)
+        }
+    }
+
+    /// Notes that `partition` is about to be read. What may be read again is forgotten.
+    pub fn begin(&mut self, partition: &TopicPartition, offset: i64, now: Timestamp) {
+        self.0
+            .retain(|begun| now.duration_since(begun.at) < READ_AGAIN_AFTER);
+        self.0.push(Begun {
+            partition: partition.clone(),
+            offset,
+            at: now,
+            ended: false,
+        });
+    }
+
+    /// Notes that the read that began last is over, and whether it ended the process that read.
+    pub fn finish(&mut self, ended: bool) {
+        if !ended {
+            self.0.pop();
+        } else if let Some(last) = self.0.last_mut() {
+            last.ended = true;
+        }
+    }
 }
 
 impl fmt::Display for ProbeFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoRoom => f.write_str("not read in this run, which had no room for more"),
+            Self::BeingRead => {
+                f.write_str("not read in this run, since another one has begun to read it")
+            }
+            Self::Ended { at } => write!(
+                f,
+                "reading its records ended the process that read them, at {at:.0}: a batch there does not unpack within the \
+                 {READER_MEMORY_MIB} MiB that it has. It is read again after {:.0}, or as soon as the commit moves. Look at \
+                 the record that is next with a consumer that has more memory, and find out who produced it",
+                *at + READ_AGAIN_AFTER
+            ),
             Self::Unreadable(fault) => write!(f, "its records could not be read: {fault}"),
         }
     }
@@ -229,6 +319,7 @@ pub fn validate(validators: &[Validator], record: &Record) -> Option<Failure> {
 mod tests {
     use super::super::record::TimestampType;
     use super::*;
+    use crate::domain::testing::at;
 
     fn record(offset: i64, value: &[u8]) -> Record {
         Record {
@@ -247,6 +338,45 @@ mod tests {
             .zip(values)
             .map(|(n, value)| record(n, value))
             .collect()
+    }
+
+    #[test]
+    fn what_ended_the_process_that_read_it_is_left_alone_for_an_hour_and_until_the_commit_moves() {
+        let (p, q) = (TopicPartition::new("t", 0), TopicPartition::new("t", 1));
+        let mut notes = ProbeNotes::default();
+        let began = at("09:00:00");
+        notes.begin(&p, 43, began);
+        notes.finish(true);
+        notes.begin(&q, 43, at("09:00:10"));
+        notes.finish(false);
+        let ended = Some(ProbeFault::Ended { at: began });
+        assert_eq!(notes.forbid(&p, 43, at("09:05:00")), ended);
+        assert_eq!(notes.forbid(&p, 43, at("09:59:59")), ended);
+        assert_eq!(notes.forbid(&p, 43, at("10:00:00")), None);
+        assert_eq!(notes.forbid(&p, 44, at("09:05:00")), None);
+        assert_eq!(notes.forbid(&q, 43, at("09:05:00")), None);
+        // It is not remembered for ever.
+        notes.begin(&q, 50, at("10:00:00"));
+        notes.finish(false);
+        assert_eq!(notes, ProbeNotes::default());
+    }
+
+    /// The run noted it, and nobody noted its end: another run may be at it, until no run can be any more.
+    #[test]
+    fn what_a_run_did_not_come_back_from_counts_as_its_end() {
+        let p = TopicPartition::new("t", 0);
+        let mut notes = ProbeNotes::default();
+        notes.begin(&p, 43, at("09:00:00"));
+        let stored = serde_json::to_string(&notes).unwrap();
+        let notes: ProbeNotes = serde_json::from_str(&stored).unwrap();
+        assert_eq!(
+            notes.forbid(&p, 43, at("09:05:00")),
+            Some(ProbeFault::BeingRead)
+        );
+        let ended = ProbeFault::Ended { at: at("09:00:00") };
+        assert_eq!(notes.forbid(&p, 43, at("09:06:00")), Some(ended.clone()));
+        assert!(ended.to_string().contains("160 MiB"), "{ended}");
+        assert!(ended.to_string().contains("read again after 2"), "{ended}");
     }
 
     #[test]

@@ -64,7 +64,8 @@ async fn unreachable(rig: &Rig) -> Result<GuardResult> {
     let connect = async |_: &str| {
         Ok(Sources {
             groups: GroupReader::connect(nowhere.clone())?.until(deadline),
-            records: RecordReader::connect(nowhere.clone())?.until(deadline),
+            records: RecordReader::connect(nowhere.clone(), offset_guard_tests::reader_program())?
+                .until(deadline),
             keeper: RecordKeeper::connect(nowhere.clone())?,
             proxy: None,
         })

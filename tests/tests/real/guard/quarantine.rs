@@ -123,7 +123,8 @@ async fn a_topic_that_is_out_of_reach_keeps_none(world: &World) -> Outcome {
     let connect = async |_: &str| {
         Ok(Sources {
             groups: GroupReader::connect(settings.clone())?.until(deadline),
-            records: RecordReader::connect(settings.clone())?.until(deadline),
+            records: RecordReader::connect(settings.clone(), offset_guard_tests::reader_program())?
+                .until(deadline),
             keeper: RecordKeeper::connect(nowhere.clone())?,
             proxy: None,
         })

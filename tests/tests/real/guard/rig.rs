@@ -265,7 +265,11 @@ impl Rig {
                     faulty,
                 },
                 records: Records {
-                    real: RecordReader::connect(self.settings.clone())?.until(deadline),
+                    real: RecordReader::connect(
+                        self.settings.clone(),
+                        offset_guard_tests::reader_program(),
+                    )?
+                    .until(deadline),
                     faulty,
                 },
                 keeper: Keeper {

@@ -199,7 +199,12 @@ async fn a_member_that_joins_while_it_is_applied(world: &World) -> Outcome {
                     Some(member.map_err(|error| broken(&error))?);
                 Ok(GroupWriter::connect(&world.settings())?)
             },
-            records: async |_: &str| Ok(RecordReader::connect(world.settings())?),
+            records: async |_: &str| {
+                Ok(RecordReader::connect(
+                    world.settings(),
+                    offset_guard_tests::reader_program(),
+                )?)
+            },
         },
     )
     .await?;

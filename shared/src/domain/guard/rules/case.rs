@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::super::policy::{GuardPolicy, Isolation};
-use super::super::probe::{First, Probe, ProbeFault, Probed};
+use super::super::probe::{First, Probe, Probed};
 use super::super::sample::{PartitionSample, Sample, is_another, since_gap};
 use super::super::verdict::Evidence;
 use super::{RECENT_RUNS, count, reads_uncommitted};
@@ -92,9 +92,7 @@ impl<'a> Case<'a> {
         match self.probes.get(partition)? {
             Ok(probe) if probe.from == committed => None,
             Ok(_) => Some("its records were read at another offset".to_owned()),
-            Err(fault @ (ProbeFault::NoRoom | ProbeFault::Unreadable(_))) => {
-                Some(fault.to_string())
-            }
+            Err(fault) => Some(fault.to_string()),
         }
     }
 

@@ -1,0 +1,5 @@
+//! Reads records for the tests: their own programs do not begin with asking whether they are to.
+
+fn main() {
+    offset_guard::kafka::contained::serve_if_asked();
+}
