@@ -447,7 +447,7 @@ fn a_guard_inherits_key_by_key() {
             skip_on: SkipOn::Suspected,
             max_records_per_plan: 1_000,
             validators: vec![Validator::MaxBytes(1)],
-            max_poll_records: 1,
+            max_poll_records: Some(1),
             external_offsets: true,
             header_sets: vec![HeaderSet::Spring],
         }

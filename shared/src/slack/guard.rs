@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::messages::{Message, escape, first};
 use crate::domain::guard::run::{Deed, GuardRun, SecondSource};
-use crate::domain::guard::verdict::{Finding, Status};
+use crate::domain::guard::verdict::{Evidence, Finding, GroupFinding, Status};
 
 /// How many pieces of evidence stand for a verdict; the rest is in the stored run.
 const TELLING: usize = 2;
@@ -33,6 +33,7 @@ pub fn guard_alert(run: &GuardRun) -> Value {
             run.members, run.looks
         ));
     }
+    lines.extend(run.of_group.as_ref().map(of_group));
     // What needs a person first.
     let mut findings: Vec<_> = run.findings.iter().collect();
     findings.sort_by_key(|finding| Reverse(finding.status));
@@ -57,23 +58,35 @@ pub fn guard_alert(run: &GuardRun) -> Value {
         .json()
 }
 
+/// What is wrong with the group as a whole, in one line.
+fn of_group(finding: &GroupFinding) -> String {
+    escape(&format!(
+        "• {} ({} confidence): {}. → {}",
+        finding.verdict,
+        finding.confidence,
+        telling(&finding.evidence),
+        finding.next_step()
+    ))
+}
+
+/// The evidence that stands for a verdict.
+fn telling(evidence: &[Evidence]) -> String {
+    let seen = evidence.iter().take(TELLING).map(ToString::to_string);
+    seen.collect::<Vec<_>>().join("; ")
+}
+
 /// One finding in one line.
 fn told(finding: &Finding) -> String {
     let lag = finding
         .lag
         .map_or("lag unknown".to_owned(), |lag| format!("lag {lag}"));
-    let seen: Vec<_> = finding
-        .evidence
-        .iter()
-        .take(TELLING)
-        .map(ToString::to_string)
-        .collect();
+    let seen = telling(&finding.evidence);
     escape(&format!(
         "• {} {} ({} confidence, {lag}): {}. → {}",
         finding.partition,
         finding.verdict,
         finding.confidence,
-        seen.join("; "),
+        seen,
         finding.next_step()
     ))
 }
@@ -109,7 +122,7 @@ pub(crate) mod tests {
     use crate::domain::guard::probe::Failure;
     use crate::domain::guard::quarantine::{Copy, DedupeId, Kept, SkippedRecord};
     use crate::domain::guard::record::{Fingerprint, Outline, TimestampType};
-    use crate::domain::guard::verdict::{Confidence, Evidence, Verdict};
+    use crate::domain::guard::verdict::{Confidence, Verdict};
     use crate::domain::offset::{ClusterId, GroupId, TopicPartition, Watermarks};
     use crate::domain::plan::PlanId;
     use crate::domain::refusal::Refusal;
@@ -156,6 +169,8 @@ pub(crate) mod tests {
             state: Some(GroupState::Stable),
             members: 3,
             looks: 4,
+            of_group: None,
+            recovery: None,
             findings: vec![
                 finding(2, Verdict::NoCommit, None),
                 finding(0, Verdict::PoisonLikely, Some(812)),

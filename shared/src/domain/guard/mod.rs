@@ -1,5 +1,6 @@
 //! Why each partition is where it is, and what may be done about it.
 
+pub mod evidence;
 pub mod headers;
 pub mod keeping;
 pub mod policy;

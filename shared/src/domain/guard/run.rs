@@ -7,7 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::quarantine::SkippedRecord;
-use super::verdict::{Finding, Status, Verdict};
+use super::sample::{LiveRecovery, Stage};
+use super::verdict::{Finding, GroupFinding, Status, Verdict};
 use crate::domain::group::GroupState;
 use crate::domain::offset::{ClusterId, GroupId};
 use crate::domain::plan::PlanId;
@@ -110,6 +111,12 @@ pub struct GuardRun {
     pub members: usize,
     /// How many looks the run took.
     pub looks: usize,
+    /// What is wrong with the group as a whole. Runs of an earlier release say nothing of it.
+    #[serde(default)]
+    pub of_group: Option<GroupFinding>,
+    /// The recovery that held the group in the last look, without its targets.
+    #[serde(default)]
+    pub recovery: Option<LiveRecovery>,
     /// What is not as it should be, in the order of partitions.
     pub findings: Vec<Finding>,
     /// How many partitions have each verdict, the healthy ones too.
@@ -150,6 +157,9 @@ impl GuardRun {
         if let Some(failed) = &self.failed {
             parts.push(format!("failed: {failed}"));
         }
+        if let Some(of_group) = &self.of_group {
+            parts.push(format!("group {}", of_group.verdict));
+        }
         parts.extend(self.findings.iter().map(|finding| {
             let place = finding.stands_at();
             let place = place.map_or(String::new(), |at| format!(" at {at}"));
@@ -165,12 +175,24 @@ impl GuardRun {
         if let Some(failed) = &self.failed {
             return format!("{}: the group could not be read: {failed}", self.status);
         }
-        let counts: Vec<_> = self
-            .verdicts
-            .iter()
-            .map(|(verdict, count)| format!("{count} {verdict}"))
-            .collect();
-        format!("{}: {}", self.status, counts.join(", "))
+        let mut parts = Vec::new();
+        if let Some(of_group) = &self.of_group {
+            parts.push(format!(
+                "the group is {} and has never committed",
+                of_group.verdict
+            ));
+        }
+        let counts = self.verdicts.iter();
+        parts.extend(counts.map(|(verdict, count)| format!("{count} {verdict}")));
+        if parts.is_empty() {
+            parts.push("no partition is committed or assigned".to_owned());
+        }
+        let mut text = format!("{}: {}", self.status, parts.join(", "));
+        let applied = self.recovery.as_ref();
+        if let Some(live) = applied.filter(|live| live.stage >= Stage::Approved) {
+            text.push_str(&format!("; {live}"));
+        }
+        text
     }
 }
 
@@ -216,6 +238,8 @@ mod tests {
             state: None,
             members: 1,
             looks: 1,
+            of_group: assessment.of_group,
+            recovery: history.samples.last().unwrap().recovery.clone(),
             findings: assessment
                 .findings
                 .into_iter()
