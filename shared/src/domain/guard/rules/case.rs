@@ -1,7 +1,7 @@
 //! All that the rules look at.
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
@@ -10,7 +10,7 @@ use super::super::probe::{First, Probe, ProbeFault, Probed};
 use super::super::sample::{PartitionSample, Sample, is_another, since_gap};
 use super::super::verdict::Evidence;
 use super::members::{GONE_AFTER_RUNS, Trouble};
-use super::{RECENT_RUNS, count, newest_runs, reads_uncommitted, runs};
+use super::{RECENT_RUNS, count, newest_runs, reads_uncommitted};
 use crate::domain::offset::TopicPartition;
 
 /// All that the rules look at.
@@ -101,18 +101,17 @@ impl<'a> Case<'a> {
 
     /// When somebody was last seen in the group, and how many runs saw nobody since; `None` where somebody is there.
     pub(super) fn last_seen(&self) -> Option<Evidence> {
-        let seen = self
-            .samples
-            .iter()
-            .rposition(|look| !look.members.is_empty());
-        let since = seen.map_or(0, |seen| seen + 1);
-        let last = seen.and_then(|seen| self.samples.get(seen));
-        if last.is_some_and(|last| last.run == self.last.run) {
+        let mut looks = self.samples.iter().rev();
+        let seen = looks.find(|look| !look.members.is_empty());
+        if seen.is_some_and(|seen| seen.run == self.last.run) {
             return None;
         }
+        let is_since = |look: &&Sample| seen.is_none_or(|seen| look.run > seen.run);
+        let since = self.samples.iter().filter(is_since);
+        let runs: BTreeSet<_> = since.map(|look| look.run).collect();
         Some(Evidence::LastSeen {
-            at: last.map(|look| look.at),
-            runs: runs(self.samples.get(since..).unwrap_or_default()),
+            at: seen.map(|look| look.at),
+            runs: runs.len(),
             limit: GONE_AFTER_RUNS,
         })
     }

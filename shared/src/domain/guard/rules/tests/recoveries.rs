@@ -8,7 +8,7 @@ use super::super::super::verdict::{Evidence, Status, Verdict};
 use super::at_rest;
 use crate::domain::plan::PlanId;
 use crate::domain::recovery::Recovery;
-use crate::domain::testing::{claim, p, plan_of};
+use crate::domain::testing::{Scene, claim, p};
 
 fn live(since: Timestamp, stage: Stage, targets: &[(i32, i64)]) -> LiveRecovery {
     LiveRecovery {
@@ -21,8 +21,15 @@ fn live(since: Timestamp, stage: Stage, targets: &[(i32, i64)]) -> LiveRecovery 
 
 fn says(history: &History, partition: i32) -> (Verdict, Status, Option<String>) {
     let finding = history.finding(partition);
-    let named = finding.evidence.iter().find(|e| matches!(e, Evidence::Recovery { .. }));
-    (finding.verdict, finding.status, named.map(ToString::to_string))
+    let named = finding
+        .evidence
+        .iter()
+        .find(|e| matches!(e, Evidence::Recovery { .. }));
+    (
+        finding.verdict,
+        finding.status,
+        named.map(ToString::to_string),
+    )
 }
 
 /// Between Apply and Report the commit is back, and nothing else says who moved it.
@@ -35,7 +42,11 @@ fn what_is_being_applied_is_named_and_no_alarm() {
     history.run();
     let (verdict, status, named) = says(&history, 0);
     assert_eq!((verdict, status), (Verdict::Rewound, Status::Healthy));
-    assert!(named.unwrap().starts_with("recovery 01KBPLAN is being applied"));
+    assert!(
+        named
+            .unwrap()
+            .starts_with("recovery 01KBPLAN is being applied")
+    );
     // Partition 1 is none of its business.
     assert_eq!(says(&history, 1), (Verdict::Rewound, Status::Warning, None));
     // Consumers that have started again are further on than its target, and never before it.
@@ -84,7 +95,10 @@ fn nobody_in_a_group_whose_recovery_is_approved_is_no_alarm() {
         // After its report, everything is as it was.
         history.recovery = None;
         history.run();
-        assert_eq!(says(&history, 0), (Verdict::NoMembers, Status::Critical, None));
+        assert_eq!(
+            says(&history, 0),
+            (Verdict::NoMembers, Status::Critical, None)
+        );
     }
 }
 
@@ -108,7 +122,7 @@ fn what_it_moves_on_did_not_jump() {
 /// What the table says of a recovery, and what that explains.
 #[test]
 fn a_claim_says_how_far_its_recovery_is_and_nothing_once_it_is_over() {
-    let plan = plan_of(&[(0, 43, 31)]);
+    let plan = Scene::incident().ready();
     let claim = claim(&plan);
     let at = claim.expires_at - SignedDuration::from_secs(1);
     let open = Recovery::open(&plan, &claim.execution, at);
@@ -146,7 +160,11 @@ fn a_claim_says_how_far_its_recovery_is_and_nothing_once_it_is_over() {
     for recovery in over {
         assert_eq!(stage(&recovery, at), None);
     }
-    let of = LiveRecovery::of(&claim, &applies, at).unwrap().applies(&plan);
-    assert!(of.explains(&p(0), 31) && of.explains(&p(0), 40) && !of.explains(&p(0), 30));
-    assert!(!of.explains(&p(1), 31));
+    let of = LiveRecovery::of(&claim, &applies, at).unwrap();
+    let of = of.applies(&plan);
+    let moved = &plan.moves[0];
+    let to = moved.to.as_ref().unwrap().offset;
+    let explains = |offset| of.explains(&moved.partition, offset);
+    assert!(explains(to) && explains(to + 9) && !explains(to - 1));
+    assert!(!of.explains(&p(99), to));
 }

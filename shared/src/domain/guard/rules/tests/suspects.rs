@@ -80,7 +80,10 @@ fn a_poll_of_fewer_records_makes_fewer_suspects_and_one_of_one_names_it() {
     history.policy(|policy| policy.max_poll_records = Some(30));
     assert_eq!(suspects(&history), Some((100, 129, 30)));
     let told = history.finding(0).evidence[0].to_string();
-    assert!(told.contains("or further where offsets are empty"), "{told}");
+    assert!(
+        told.contains("or further where offsets are empty"),
+        "{told}"
+    );
     assert!(told.contains("max_poll_records is 30"), "{told}");
     // The range begins at the record that the consumers see first.
     history.probed(0, probe(100, &[(113, false)]));
@@ -112,18 +115,19 @@ fn the_only_record_that_waits_is_the_one() {
 #[test]
 fn commits_that_go_on_one_by_one_name_the_record() {
     let steps = |steps: &[i64], high: i64| {
-        let mut history = singled_out();
+        let mut history = unknown(History::of(3));
         let mut at = 1000;
-        history.stable(&[("a9", &[0, 1, 2])]);
+        history.stable(&[("a0", &[0, 1, 2])]);
         history.committed(1, at).high(1, high).run();
         for step in steps {
             at += step;
             history.committed(1, at).high(1, high.max(at)).look();
         }
-        // Then all goes on as before.
-        for n in 0..2 {
-            history.empty().run().joining(&[&format!("b{n}")]);
-            history.work(&[2]).look();
+        for n in 1..5 {
+            let (a, b) = (format!("a{n}1"), format!("a{n}2"));
+            history.stable(&[(&a, &[0, 1, 2])]).run().empty().look();
+            history.joining(&[&b]).work(&[1, 2]).look();
+            history.stable(&[(&b, &[0, 1, 2])]).look().work(&[1, 2]);
         }
         history.verdict(0)
     };
@@ -217,7 +221,10 @@ fn of_members_that_end_beside_others_the_record_that_is_odd_is_shown_and_not_pro
             (Verdict::PoisonSuspected, Confidence::Low)
         );
         let first = &finding.evidence[0];
-        assert!(matches!(first, Evidence::UnlikeThoseBefore { offset: 100, .. }));
+        assert!(matches!(
+            first,
+            Evidence::UnlikeThoseBefore { offset: 100, .. }
+        ));
         assert_eq!(history.verdict(1), Verdict::CrashLoop);
         let (_, proposals) = history.judged();
         assert_eq!((proposals.skips, proposals.withheld), (vec![], vec![]));

@@ -2,9 +2,9 @@
 
 use super::super::super::policy::Validator;
 use super::super::super::probe::Probe;
+use super::super::super::sample::Sample;
 use super::super::super::testing::{History, outline, probe};
 use super::super::super::verdict::{Evidence, Finding, GroupFinding, Status, Verdict};
-use super::super::super::sample::Sample;
 use super::super::{is_forgotten, is_suspicious};
 use crate::domain::offset::Fault;
 use crate::domain::testing::p;
@@ -36,14 +36,22 @@ fn dies_at_first(runs: i32, assigned: bool) -> History {
 #[test]
 fn members_that_come_and_go_without_a_commit_are_told_in_every_run() {
     for assigned in [false, true] {
-        for monitored in [vec![], vec!["shipments".to_owned()], vec!["returns".to_owned()]] {
+        for monitored in [
+            vec![],
+            vec!["shipments".to_owned()],
+            vec!["returns".to_owned()],
+        ] {
             for runs in 3..30 {
                 let mut history = dies_at_first(runs, assigned);
                 history.policy(|policy| policy.monitored_topics.clone_from(&monitored));
                 let (assessment, proposals) = history.judged();
                 let found = assessment.of_group.unwrap();
                 assert_eq!(found.verdict, Verdict::CrashLoop);
-                let status = if assigned { Status::Critical } else { Status::Warning };
+                let status = if assigned {
+                    Status::Critical
+                } else {
+                    Status::Warning
+                };
                 assert_eq!((found.status, assessment.status), (status, status));
                 assert!(matches!(found.evidence[0], Evidence::NeverCommitted { .. }));
                 assert!(found.next_step().contains("auto.offset.reset"));
@@ -71,7 +79,10 @@ fn the_record_at_which_they_begin_is_shown() {
     let problem = bad.validation.first_failure().map(|f| f.problem.clone());
     history.probed(0, bad);
     assert_eq!(first(&history), shown(problem));
-    assert_eq!(dies_at_first(4, false).judged_without_probes().wants_probe, []);
+    assert_eq!(
+        dies_at_first(4, false).judged_without_probes().wants_probe,
+        []
+    );
 }
 
 #[test]
@@ -95,7 +106,10 @@ fn a_group_that_nobody_was_in_or_that_has_a_commit_or_hides_one_is_none_of_these
     let mut nobody = History::of(1);
     nobody.no_commit(0).empty().runs(5);
     assert_eq!(of_group(&nobody), None);
-    assert!(is_suspicious(&nobody.samples, &nobody.policy), "somebody may come");
+    assert!(
+        is_suspicious(&nobody.samples, &nobody.policy),
+        "somebody may come"
+    );
     let mut history = dies_at_first(5, true);
     assert!(of_group(&history).is_some());
     let mut hides = history.clone();
