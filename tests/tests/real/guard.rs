@@ -11,6 +11,7 @@ mod limits;
 mod poisoned;
 mod quarantine;
 mod ranges;
+mod recovering;
 mod rig;
 mod stale;
 
