@@ -236,6 +236,27 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn what_is_wrong_with_the_group_as_a_whole_is_told() {
+        let run = GuardRun {
+            findings: Vec::new(),
+            of_group: Some(GroupFinding {
+                verdict: Verdict::CrashLoop,
+                confidence: Confidence::Medium,
+                status: Status::Critical,
+                evidence: vec![Evidence::NeverCommitted {
+                    members: 7,
+                    runs: 3,
+                }],
+            }),
+            ..run()
+        };
+        let text = guard_alert(&run).to_string();
+        for told in ["CRASH_LOOP", "7 members came and went", "auto.offset.reset"] {
+            assert!(text.contains(told), "{text}");
+        }
+    }
+
+    #[test]
     fn people_read_what_is_wrong_how_sure_that_is_and_what_to_do_next() {
         insta::assert_snapshot!(text(&guard_alert(&run())));
     }

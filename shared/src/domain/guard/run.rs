@@ -219,6 +219,7 @@ pub fn is_news(run: &GuardRun, told: Option<&Told>, now: Timestamp) -> bool {
 mod tests {
     use super::*;
     use crate::domain::guard::testing::History;
+    use crate::domain::guard::verdict::Confidence;
     use crate::domain::testing::{at, p};
 
     fn run(history: &History) -> GuardRun {
@@ -318,6 +319,9 @@ mod tests {
         let mut changed = before.clone();
         changed.status = Status::Unknown;
         signatures.push(changed.signature());
+        let mut changed = before.clone();
+        changed.of_group = Some(of_group());
+        signatures.push(changed.signature());
         // The next record sticks as well.
         let mut moved = before.clone();
         for evidence in &mut moved.findings[0].evidence {
@@ -328,6 +332,48 @@ mod tests {
         signatures.push(moved.signature());
         let distinct: std::collections::BTreeSet<_> = signatures.iter().collect();
         assert_eq!(distinct.len(), signatures.len());
+    }
+
+    fn of_group() -> GroupFinding {
+        GroupFinding {
+            verdict: Verdict::CrashLoop,
+            confidence: Confidence::Medium,
+            status: Status::Warning,
+            evidence: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_run_says_what_is_wrong_with_the_group_and_what_holds_it() {
+        let mut found = run(&stuck());
+        found.verdicts.clear();
+        found.of_group = Some(of_group());
+        let text = "CRITICAL: the group is CRASH_LOOP and has never committed";
+        assert_eq!(found.summary(), text);
+        found.of_group = None;
+        let text = "CRITICAL: no partition is committed or assigned";
+        assert_eq!(found.summary(), text);
+        let live = |stage| LiveRecovery {
+            plan: PlanId("01KB".to_owned()),
+            since: at("09:00:00"),
+            stage,
+            targets: Vec::new(),
+        };
+        found.recovery = Some(live(Stage::AwaitsApproval));
+        assert_eq!(found.summary(), text);
+        for stage in [Stage::Approved, Stage::Applies] {
+            found.recovery = Some(live(stage));
+            let text =
+                format!("{text}; recovery 01KB is being applied, open since 2026-11-30T09:00:00Z");
+            assert_eq!(found.summary(), text);
+        }
+        // Runs that an earlier release stored say nothing of either.
+        let mut old = serde_json::to_value(run(&stuck())).unwrap();
+        for new in ["of_group", "recovery"] {
+            old.as_object_mut().unwrap().remove(new);
+        }
+        let old: GuardRun = serde_json::from_value(old).unwrap();
+        assert_eq!((old.of_group, old.recovery), (None, None));
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub enum Verdict {
     GroupStuck = 19,
     /// All of one member's partitions stand, and other members' move.
     OwnerStuck = 20,
-    /// This partition alone stands; or one of several records here is what the consumers do not get past.
+    /// This partition alone stands, or the members end and its next record is unlike those before it.
     PoisonSuspected = 21,
     /// It stands, and nothing seen says why.
     StalledUnknown = 22,

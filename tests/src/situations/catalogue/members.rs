@@ -211,7 +211,7 @@ async fn dies_at_first(scene: &mut Scene, consumer_protocol: bool) -> Result<()>
         consumer = consumer.consumer_protocol();
     }
     scene.start(&consumer.restarts(Duration::from_secs(2)));
-    scene.expect_of_group(&[CrashLoop, RebalanceLoop], 5);
+    scene.expect_of_group(&[CrashLoop, RebalanceLoop], 6);
     Ok(())
 }
 

@@ -269,6 +269,7 @@ impl Trouble {
             Self::Rebalances
                 if !members.at_rest()
                     && now != Self::Absent
+                    && !(members.empty_now && may_return)
                     && !members.turns_over()
                     && !ends_at_once =>
             {

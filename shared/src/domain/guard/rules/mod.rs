@@ -96,6 +96,7 @@ pub fn judge(
         if policy.monitors(&here.partition.topic) && !probes.contains_key(here.partition) {
             let telling = match finding.verdict {
                 Verdict::PoisonLikely => 0,
+                Verdict::CrashLoop if finding.suspects().is_some() => 0,
                 Verdict::PoisonSuspected => 1,
                 _ => 2,
             };

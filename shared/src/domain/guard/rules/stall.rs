@@ -206,14 +206,13 @@ fn decide(facts: &Facts, members: &Members) -> (Verdict, Confidence) {
     if facts.pinned.is_some() {
         return (Verdict::PoisonLikely, Confidence::High);
     }
-    if facts.inferred {
-        // All that was seen points to this partition, and only with this to one record of it.
-        let verdict = if facts.named {
-            Verdict::PoisonLikely
-        } else {
-            Verdict::PoisonSuspected
-        };
-        return (verdict, Confidence::Medium);
+    // All that was seen points to this partition, but to one record of it only where that one has a name.
+    if facts.inferred && facts.named {
+        return (Verdict::PoisonLikely, Confidence::Medium);
+    }
+    // Members that end are what is seen of it in every run; that others move meanwhile shows in some.
+    if facts.inferred && (facts.odd.is_some() || facts.trouble != Trouble::Crashes) {
+        return (Verdict::PoisonSuspected, Confidence::Medium);
     }
     match facts.trouble {
         Trouble::Absent => return (Verdict::NoMembers, Confidence::High),
@@ -477,6 +476,8 @@ fn evidence(
     evidence.extend(facts.pinned.clone());
     if verdict == Verdict::PoisonSuspected {
         evidence.extend(facts.odd.as_ref().map(unlike));
+    }
+    if verdict == Verdict::PoisonSuspected || (verdict == Verdict::CrashLoop && facts.inferred) {
         evidence.extend(facts.suspects.clone());
     }
     evidence.push(here.stillness(case));

@@ -42,7 +42,7 @@ fn of_a_group_that_may_commit_batches_no_record_is_named() {
     history.policy(|policy| policy.skip_on = SkipOn::Suspected);
     let (assessment, proposals) = history.judged();
     assert_eq!(proposals.skips, []);
-    assert_eq!(assessment.findings[0].verdict, Verdict::PoisonSuspected);
+    assert_eq!(assessment.findings[0].verdict, Verdict::CrashLoop);
     let evidence = Evidence::Suspects {
         first: 100,
         last: 199,
@@ -54,13 +54,9 @@ fn of_a_group_that_may_commit_batches_no_record_is_named() {
     let text = evidence.to_string();
     assert!(text.contains("from offset 100 to 199"), "{text}");
     assert!(text.contains("Kafka's default of 500"), "{text}");
-    let refusal = Refusal::RecordNotSingledOut {
-        partition: p(0),
-        first: 100,
-        last: 199,
-        records: 100,
-    };
-    assert_eq!(proposals.withheld, [refusal]);
+    assert_eq!(proposals.withheld, []);
+    // It is read before all others.
+    assert_eq!(history.judged_without_probes().wants_probe[0], p(0));
     // A person who knows which record it is gets the plan.
     let ask = Ask {
         partition: p(0),
@@ -68,10 +64,6 @@ fn of_a_group_that_may_commit_batches_no_record_is_named() {
         through: None,
     };
     assert_eq!(history.asked(Some(&ask)).1.skips[0].last, 100);
-    // With the usual policy a suspicion proposes nothing anyway.
-    history.policy(|policy| policy.skip_on = SkipOn::Likely);
-    assert_eq!(history.verdicts()[0], Verdict::PoisonSuspected);
-    assert_eq!(history.judged().1.withheld, []);
 }
 
 #[test]
@@ -134,10 +126,10 @@ fn commits_that_go_on_one_by_one_name_the_record() {
     assert_eq!(steps(&[1, 1, 1], 1010), Verdict::PoisonLikely);
     assert_eq!(steps(&[1, 0, 1, 0, 1], 1010), Verdict::PoisonLikely);
     // Each of these may be a batch of what had come by then.
-    assert_eq!(steps(&[1, 1], 1010), Verdict::PoisonSuspected);
-    assert_eq!(steps(&[1, 2, 1, 1], 1010), Verdict::PoisonSuspected);
-    assert_eq!(steps(&[1, 1, 1], 1003), Verdict::PoisonSuspected);
-    assert_eq!(steps(&[2, 2, 2], 1010), Verdict::PoisonSuspected);
+    assert_eq!(steps(&[1, 1], 1010), Verdict::CrashLoop);
+    assert_eq!(steps(&[1, 2, 1, 1], 1010), Verdict::CrashLoop);
+    assert_eq!(steps(&[1, 1, 1], 1003), Verdict::CrashLoop);
+    assert_eq!(steps(&[2, 2, 2], 1010), Verdict::CrashLoop);
 }
 
 #[test]
@@ -151,7 +143,7 @@ fn a_validator_or_an_odd_kind_names_the_record_and_a_validator_that_passes_does_
     assert_eq!(history.verdict(0), Verdict::PoisonLikely);
     history.policy(|policy| policy.validators = vec![Validator::Utf8]);
     history.probed(0, probe(100, &[(100, false)]));
-    assert_eq!(history.verdict(0), Verdict::PoisonSuspected);
+    assert_eq!(history.verdict(0), Verdict::CrashLoop);
     assert_eq!(suspects(&history), Some((100, 199, 100)));
 }
 
@@ -162,7 +154,7 @@ fn a_record_that_stands_out_further_on_is_the_one_that_is_told() {
     let mut odd = probe(100, &[(100, false)]);
     odd.unlike = Some(unlike(104, Validator::Json));
     history.probed(0, odd);
-    assert_eq!(history.verdict(0), Verdict::PoisonSuspected);
+    assert_eq!(history.verdict(0), Verdict::CrashLoop);
     assert_eq!(suspects(&history), None);
     let (_, proposals) = history.judged();
     assert_eq!(proposals.skips, []);
@@ -180,7 +172,15 @@ fn a_partition_that_alone_stands_has_as_many_suspects() {
     let mut history = unknown(at_rest(3, &[1, 2, 3]));
     assert_eq!(suspects(&history), Some((200, 299, 100)));
     history.policy(|policy| policy.skip_on = SkipOn::Suspected);
-    assert_eq!(history.judged().1.skips, []);
+    let (_, proposals) = history.judged();
+    assert_eq!(proposals.skips, []);
+    let refusal = Refusal::RecordNotSingledOut {
+        partition: p(0),
+        first: 200,
+        last: 299,
+        records: 100,
+    };
+    assert_eq!(proposals.withheld, [refusal]);
     history.policy(|policy| policy.max_poll_records = Some(1));
     assert_eq!(history.judged().1.skips[0].last, 200);
     // Nor do two samples name one.
