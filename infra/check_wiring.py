@@ -34,6 +34,14 @@ CHANGES = {"dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"}
 # Who asks and who shows the page may write approvals; anybody else may close one, which needs these attributes.
 DECIDERS = {"ApprovalTaskRole", "ApprovalPageRole"}
 CLOSES = ["pk", "sk", "status"]
+# What of an input gets past the first states: the state that keeps it, and the one that then reads it first.
+LETS_THROUGH = {
+    "reconcile": ("KeepReconcile", "Confirm"),
+    "alert": ("KeepAlert", "Report"),
+    "plan_id": ("KeepPlanId", "Plan"),
+    "request": ("KeepRequest", "Plan"),
+}
+LETS_NOTHING_THROUGH = ("KeepNothing", "Plan")
 # The names of all metrics stand in these sources.
 METRICS = "".join(
     path.read_text(encoding="utf-8")
@@ -99,12 +107,58 @@ def check_graph(machine):
         yield f"{name} can be reached without Report"
     if "Report" in reachable(states, "Observe", without="Verify"):
         yield "Report can be reached from Observe without Verify"
-    told = [rule.get("Next") for rule in states[start].get("Choices", []) if rule.get("Variable") == "$.alert"]
+    if "Verify" in reachable(states, LETS_THROUGH["reconcile"][0], without="Confirm"):
+        yield "a reconcile reaches Verify without Confirm"
+    believed = [{"Variable": "$.confirm.confirmed", "BooleanEquals": True, "Next": "Reconcile"}]
+    into = [(name, how) for name, state in states.items() for how, after in successors(state) if after == "Reconcile"]
+    if into != [("Confirmed", "Choices")] or states["Confirmed"]["Choices"] != believed:
+        yield "Reconcile can be reached by something else than the choice that Confirm has confirmed it"
+    if "Plan" in reachable(states, LETS_THROUGH["reconcile"][0]):
+        yield "a reconcile can be planned"
+    told = [after for _, after in successors(states[LETS_THROUGH["alert"][0]])]
     if told != ["Report"]:
-        yield f"an alert of the guard leads from {start} to {', '.join(map(str, told)) or 'a plan'}, not to Report alone"
+        yield f"an alert of the guard leads to {', '.join(map(str, told))}, not to Report alone"
     for name in sorted(states):
         if not ends & reachable(states, name):
             yield f"{name} can never end"
+
+
+def check_input(machine):
+    """Whoever starts an execution writes any input: one key of it gets past the first states, and no state reads another."""
+    states, start = machine["States"], machine["StartAt"]
+    wanted = {
+        "Type": "Choice",
+        "Choices": [{"Variable": f"$.{key}", "IsPresent": True, "Next": keep} for key, (keep, _) in LETS_THROUGH.items()],
+        "Default": LETS_NOTHING_THROUGH[0],
+    }
+    if {name: value for name, value in states[start].items() if name != "Comment"} != wanted:
+        yield f"{start} is another Choice than the one that keeps {', '.join(LETS_THROUGH)} apart, in this order"
+    keeps = {keep: ({"Parameters": {f"{key}.$": f"$.{key}"}}, after) for key, (keep, after) in LETS_THROUGH.items()}
+    keeps[LETS_NOTHING_THROUGH[0]] = ({"Result": {}}, LETS_NOTHING_THROUGH[1])
+    for name, (kept, after) in keeps.items():
+        state = {field: value for field, value in states.get(name, {}).items() if field != "Comment"}
+        # Any further field, such as a ResultPath, could bring the rest of the input back.
+        if state != {"Type": "Pass", **kept, "Next": after}:
+            yield f"{name} is not a Pass of {json.dumps(kept)} alone to {after}: more of the input gets through"
+    for name, state in states.items():
+        for how, after in successors(state):
+            if after == start or (after in keeps and name != start):
+                yield f"{name}: {how} leads back to {after}"
+    # Where a state says what it takes of the state before, that is a step's answer or the key that was let through.
+    answers = {state["ResultPath"].split(".")[1] for state in states.values() if (state.get("ResultPath") or "$").count(".")}
+    for name, state in states.items():
+        if name == start or name in keeps:
+            continue
+        for path in re.findall(r'"(\$\.[\w.]+)"', json.dumps(without_results(state))):
+            key = path.split(".")[1]
+            if key not in answers and not (key in LETS_THROUGH and LETS_THROUGH[key][1] in (name, "Confirm")):
+                yield f"{name} reads {path}, which no step has answered"
+
+
+def without_results(state):
+    """A state without what it says of its own answer."""
+    results = ("ResultSelector", "ResultPath", "Catch")
+    return {field: value for field, value in state.items() if field not in results}
 
 
 def check_tasks(machine, functions):
@@ -323,6 +377,7 @@ def main():
     wrong = [
         *check_substitutions(text, given),
         *check_graph(machine),
+        *check_input(machine),
         *check_tasks(machine, functions),
         *check_template(resources),
         *check_api(resources),

@@ -31,10 +31,21 @@ pub enum Told {
 /// What a start met (`StartExecution`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Started {
-    /// It runs under this ARN.
+    /// It runs under this ARN: started by this call, or by an earlier one with the same name and input.
     Now(String),
-    /// One of this name ran before or runs now, with another input (`ExecutionAlreadyExists`).
+    /// One of this name ran before, or runs now with another input (`ExecutionAlreadyExists`).
     NameTaken,
+}
+
+/// Whether an execution's name is taken (`DescribeExecution`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// None of this name is known; one that was started a moment ago may not be known yet.
+    No,
+    /// One was started with this very input.
+    ByThis,
+    /// One was started with another input.
+    ByAnother,
 }
 
 /// An execution as Step Functions sees it (`DescribeExecution`).
@@ -50,6 +61,8 @@ pub struct Execution {
     pub error: Option<String>,
     /// The error's text.
     pub cause: Option<String>,
+    /// What it was started with; `None` where that is not known.
+    pub input: Option<Value>,
 }
 
 /// Where an execution stands.
@@ -165,28 +178,25 @@ impl Executions {
             stopped_at: found.stop_date().map(time).transpose()?,
             error: found.error().map(str::to_owned),
             cause: found.cause().map(str::to_owned),
+            input: found
+                .input()
+                .and_then(|input| serde_json::from_str(input).ok()),
         }))
     }
 
-    /// What an execution was started with; `None` where there is none, or its input is not known.
+    /// Whether the execution `arn` was started before, and whether with this very input.
+    ///
+    /// A start does not tell: the service answers a repeated one as if it had just begun, while the execution runs, and
+    /// with [`Started::NameTaken`] afterwards or for another input.
     ///
     /// # Errors
     /// The call failed.
-    pub async fn input(&self, arn: &str) -> Result<Option<Value>, ExecutionsError> {
-        let describe = self.client.describe_execution().execution_arn(arn);
-        match describe.send().await {
-            Ok(found) => Ok(found
-                .input()
-                .and_then(|input| serde_json::from_str(input).ok())),
-            Err(error)
-                if error
-                    .as_service_error()
-                    .is_some_and(DescribeExecutionError::is_execution_does_not_exist) =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(failure("DescribeExecution", &error, None)),
-        }
+    pub async fn taken(&self, arn: &str, input: &Value) -> Result<Taken, ExecutionsError> {
+        Ok(match self.describe(arn).await? {
+            None => Taken::No,
+            Some(found) if found.input.as_ref() == Some(input) => Taken::ByThis,
+            Some(_) => Taken::ByAnother,
+        })
     }
 
     /// Starts an execution of `state_machine` under `name`, which is used once in 90 days.
@@ -421,7 +431,7 @@ mod tests {
         let found = json!({
             "executionArn": "arn:x", "stateMachineArn": "arn:m", "status": "ABORTED",
             "startDate": 1_773_453_600.5, "stopDate": 1_773_453_660.0,
-            "error": "E", "cause": "stopped by hand",
+            "error": "E", "cause": "stopped by hand", "input": "{\"plan_id\": \"01K\"}",
         });
         let (executions, _) = answers(200, found).await;
         assert_eq!(
@@ -432,6 +442,7 @@ mod tests {
                 stopped_at: Some("2026-03-14T02:01:00Z".parse().unwrap()),
                 error: Some("E".to_owned()),
                 cause: Some("stopped by hand".to_owned()),
+                input: Some(json!({ "plan_id": "01K" })),
             }))
         );
         let (executions, _) = answers(400, error("ExecutionDoesNotExist")).await;

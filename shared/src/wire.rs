@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use data_encoding::HEXLOWER;
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use crate::domain::checkpoint::CheckpointId;
@@ -59,7 +59,7 @@ pub struct PlanStep {
     pub plan_id: PlanId,
 }
 
-/// One step of a recovery that deals with people.
+/// One step of a recovery that deals with people, or with other executions.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
 pub enum ApprovalStep {
@@ -74,6 +74,13 @@ pub enum ApprovalStep {
     },
     /// Read what was decided and let the execution go on, or not.
     Admit(PlanStep),
+    /// See whether the recovery that the execution's input names is one that may be ended for another.
+    Confirm {
+        /// The execution's ARN.
+        execution: String,
+        /// What its input says, which proves nothing: see [`Reconcile`].
+        reconcile: Value,
+    },
     /// Write the audit record, tell the people, release the group.
     Report {
         /// The execution's ARN.
@@ -93,6 +100,39 @@ pub enum ApprovalStep {
 
 pub use crate::store::TaskToken;
 
+/// What an execution is for, by its input. Where that names several, the first of these counts, in this order, which is
+/// that of the state machine's first state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked<'a> {
+    /// To end the recovery of another execution: a [`Reconcile`], if it can be believed.
+    Reconcile(&'a Value),
+    /// To tell what the guard found: a [`guard::AlertRef`], if it is one.
+    Alert(&'a Value),
+    /// To execute a plan that was made before, by its id.
+    Plan(&'a Value),
+    /// To plan a request.
+    Request(&'a Value),
+    /// Nothing that is known.
+    Nothing,
+}
+
+impl<'a> Asked<'a> {
+    /// What `input` asks for.
+    #[must_use]
+    pub fn of(input: &'a Map<String, Value>) -> Self {
+        let key = |key| input.get(key);
+        let mut asked = [
+            key("reconcile").map(Self::Reconcile),
+            key("alert").map(Self::Alert),
+            key("plan_id").map(Self::Plan),
+            key("request").map(Self::Request),
+        ]
+        .into_iter()
+        .flatten();
+        asked.next().unwrap_or(Self::Nothing)
+    }
+}
+
 /// As much of an execution's state as the report needs. The plan and its fate are read from the table.
 #[derive(Debug, Default, Deserialize)]
 pub struct ReportState {
@@ -106,10 +146,9 @@ pub struct ReportState {
     pub apply_error: Option<StepError>,
     /// That of Verify.
     pub verify_error: Option<StepError>,
-    /// Set in an execution that ends another one's recovery.
-    pub reconcile: Option<Reconcile>,
-    /// Set in an execution that only tells what the guard found.
-    pub alert: Option<guard::AlertRef>,
+    /// Everything else, and in it the one key of the input that the machine's first states let through.
+    #[serde(flatten)]
+    pub input: Map<String, Value>,
 }
 
 impl ReportState {
@@ -148,8 +187,9 @@ impl StepError {
     }
 }
 
-/// Whose recovery is to be ended.
-#[derive(Debug, Serialize, Deserialize)]
+/// Whose recovery is to be ended. Anybody who may start an execution can write one, so it is believed only after the
+/// table and Step Functions were asked (`app::reconcile`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reconcile {
     /// Its plan.
     pub plan_id: PlanId,
@@ -451,6 +491,49 @@ mod tests {
             .iter()
             .map(ToString::to_string)
             .collect()
+    }
+
+    #[test]
+    fn the_state_machines_first_state_and_the_code_go_by_the_same_key() {
+        let machine: Value =
+            serde_json::from_str(include_str!("../../infra/recovery.asl.json")).unwrap();
+        let first = machine["StartAt"].as_str().unwrap();
+        let choices = machine["States"][first]["Choices"].as_array().unwrap();
+        let keys = choices.iter().map(|choice| {
+            let variable = choice["Variable"].as_str().unwrap();
+            variable.strip_prefix("$.").unwrap()
+        });
+        // Whatever else is there, and whatever a key holds, the first of the keys counts, as with `IsPresent`.
+        let mut input: Map<String, Value> = keys.map(|key| (key.to_owned(), Value::Null)).collect();
+        input.insert("error".to_owned(), json!({"Error": "planted"}));
+        let keys: Vec<_> = choices
+            .iter()
+            .map(|choice| choice["Variable"].clone())
+            .collect();
+        let mut asked = Vec::new();
+        while let Some(key) = match Asked::of(&input) {
+            Asked::Reconcile(_) => Some("reconcile"),
+            Asked::Alert(_) => Some("alert"),
+            Asked::Plan(_) => Some("plan_id"),
+            Asked::Request(_) => Some("request"),
+            Asked::Nothing => None,
+        } {
+            asked.push(json!(format!("$.{key}")));
+            input.remove(key);
+        }
+        assert_eq!(asked, keys);
+    }
+
+    #[test]
+    fn a_report_reads_whatever_the_one_key_of_the_input_holds() {
+        for written in [json!(5), json!(null), json!({"plan_id": 7}), json!(["x"])] {
+            for key in ["reconcile", "alert", "plan_id", "request"] {
+                let state = json!({ key: written, "confirm": {"confirmed": false} });
+                let state: ReportState = serde_json::from_value(state).unwrap();
+                assert_eq!(state.input[key], written);
+                assert_ne!(Asked::of(&state.input), Asked::Nothing);
+            }
+        }
     }
 
     #[test]

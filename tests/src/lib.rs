@@ -21,6 +21,7 @@ use ulid::Ulid;
 pub mod bare;
 pub mod loopback;
 pub mod situations;
+pub mod step_functions;
 pub mod wide;
 
 /// What a test returns.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
-use offset_guard::app::{approval, report, sweep};
+use offset_guard::app::{approval, reconcile, report, sweep};
 use offset_guard::env::{self, Env, event};
 use offset_guard::error;
 use offset_guard::executions::Executions;
@@ -122,11 +122,15 @@ async fn task(
         ApprovalStep::Admit(step) => {
             json!(approval::admit(store, &step, env.apply_enabled).await?)
         }
+        ApprovalStep::Confirm {
+            execution,
+            reconcile,
+        } => json!(reconcile::confirm(store, executions, &execution, &reconcile).await?),
         ApprovalStep::Report {
             execution,
             started_at,
             state,
-        } => json!(report::run(store, &slack, &execution, started_at, &state).await?),
+        } => json!(report::run(store, executions, &slack, &execution, started_at, &state).await?),
         ApprovalStep::Sweep { execution } => {
             let machine = env::required("OFFSET_GUARD_STATE_MACHINE")?;
             json!(sweep::run(store, executions, &machine, &slack, execution.as_deref()).await?)

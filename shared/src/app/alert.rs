@@ -2,16 +2,37 @@
 //! it starts for this goes straight to its report.
 
 use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
 
-use super::report::Reported;
+use super::report::{Reported, end_invalid};
 use crate::domain::audit::{Audit, AuditStatus};
 use crate::domain::guard::run::{GUARD, GuardRun};
 use crate::domain::identity::Requester;
+use crate::domain::refusal::Refusal;
 use crate::error::{Error, chain};
 use crate::slack::Slack;
 use crate::slack::guard::guard_alert;
-use crate::store::{Closed, Store};
+use crate::store::{Closed, Reporter, Store};
 use crate::wire::guard::AlertRef;
+
+/// How an execution ends whose input says that it is to tell of a run.
+///
+/// # Errors
+/// The table failed.
+pub async fn run(
+    store: &Store,
+    slack: &Slack,
+    execution: &str,
+    written: &Value,
+) -> Result<Reported, Error> {
+    match AlertRef::deserialize(written) {
+        Ok(alert) => tell(store, slack, execution, &alert).await,
+        Err(_) => Ok(end_invalid(store, slack, execution, unfounded())
+            .await?
+            .into()),
+    }
+}
 
 /// How the execution that tells of a run ends: in its audit record, and in the message of whoever wrote that.
 ///
@@ -20,20 +41,29 @@ use crate::wire::guard::AlertRef;
 /// way to be heard.
 ///
 /// # Errors
-/// The run is not stored, or the table failed.
+/// The table failed.
 pub async fn tell(
     store: &Store,
     slack: &Slack,
     execution: &str,
     alert: &AlertRef,
 ) -> Result<Reported, Error> {
-    let run = store
-        .guard_run(&alert.cluster, &alert.group, alert.at, &alert.run_id)
-        .await?
-        .ok_or_else(|| Error::Broken(format!("the guard's run {} is not stored", alert.run_id)))?;
+    let stored = if alert.can_be_a_key() {
+        store
+            .guard_run(&alert.cluster, &alert.group, alert.at, &alert.run_id)
+            .await?
+    } else {
+        None
+    };
+    let Some(run) = stored else {
+        // The guard keeps a run before it has it told, so it was not the guard who asked for this.
+        return Ok(end_invalid(store, slack, execution, unfounded())
+            .await?
+            .into());
+    };
     let message = guard_alert(&run);
     let audit = audit(run, execution, Timestamp::now());
-    let closed = store.close(&audit).await?;
+    let closed = store.close(&audit, Reporter::Itself(&[])).await?;
     let mut reported = Reported::from(audit);
     if closed == Closed::Already && store.audit_told(execution).await? {
         return Ok(reported);
@@ -56,6 +86,14 @@ pub async fn tell(
         }
     }
     Ok(reported)
+}
+
+/// The refusal of an input that names no run of the guard.
+fn unfounded() -> Refusal {
+    Refusal::InvalidRequest {
+        field: "alert".to_owned(),
+        problem: "there is no such run of the guard; the guard asks for this by itself".to_owned(),
+    }
 }
 
 fn audit(run: GuardRun, execution: &str, at: Timestamp) -> Audit {

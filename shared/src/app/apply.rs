@@ -12,6 +12,7 @@ use crate::domain::approval::{ApprovedPlan, Evidence, authorize};
 use crate::domain::guard::quarantine::Reread;
 use crate::domain::offset::TopicPartition;
 use crate::domain::plan::{Plan, PlanId, PlanResult};
+use crate::domain::reasons;
 use crate::domain::recovery::{AlterAnswer, LONGEST_REQUEST, Recovery};
 use crate::domain::refusal::Refusal;
 use crate::error::Error;
@@ -39,7 +40,7 @@ pub struct Applied {
     pub rejected: usize,
     /// Of how many it is not known.
     pub unknown: usize,
-    /// The codes of the refusals that stopped it.
+    /// The codes of the refusals that stopped it, and how many there are of each.
     pub refused: Vec<String>,
 }
 
@@ -204,8 +205,9 @@ async fn send<W: AlterGroups>(
     let requests = approved.requests(alter_size::LIMIT, alter_size::estimate);
     for (index, request) in requests.iter().enumerate() {
         if let Some(refusal) = stop(store, &step.plan_id, apply_until, default_switch).await? {
-            applied.refused.push(refusal.code());
-            store.note_refusals(&step.plan_id, &[refusal]).await?;
+            let refusals = [refusal];
+            applied.refused = reasons::codes(&refusals);
+            store.note_refusals(&step.plan_id, &refusals).await?;
             break;
         }
         let answers = writer.alter(request, ALTER_TIMEOUT).await;
@@ -280,7 +282,7 @@ async fn refuse(
     store.note_refusals(plan, &refusals).await?;
     store.end_apply(plan, apply_until, Timestamp::now()).await?;
     Ok(Applied {
-        refused: refusals.iter().map(Refusal::code).collect(),
+        refused: reasons::codes(&refusals),
         ..Applied::default()
     })
 }

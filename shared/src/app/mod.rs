@@ -21,6 +21,7 @@ pub mod guard;
 pub mod incident;
 pub mod observe;
 pub mod plan;
+pub mod reconcile;
 pub mod report;
 pub mod reread;
 pub mod sweep;

@@ -14,6 +14,7 @@ use crate::domain::plan::{
     Disowns, Plan, PlanId, PlanRecord, PlanResult, Source, check_plan, partitions,
 };
 use crate::domain::planner::{Planned, Planning, Targets, plan, seconds};
+use crate::domain::reasons;
 use crate::domain::recovery::{Claim, Outcome, Recovery};
 use crate::domain::refusal::Refusal;
 use crate::domain::request::{ResetSpec, RewindRequest};
@@ -46,7 +47,7 @@ where
 {
     let id = plan_id(execution, started_at);
     if let Some(record) = store.plan(&id).await? {
-        return Ok(answer(&record));
+        return of_execution(execution, &record).map(answer);
     }
     if let Some(given) = input.get("plan_id") {
         return take_over(store, execution, id, given).await;
@@ -102,17 +103,28 @@ async fn keep(store: &Store, record: PlanRecord) -> Result<PlanAnswer, Error> {
         Ok(()) => Ok(answer(&record)),
         // Another try of this step, whose caller gave up on it, was faster: what it stored is what stands.
         Err(error) if error.class == ErrorClass::Conflict => match store.plan(&record.id).await? {
-            Some(first) => Ok(answer(&first)),
+            Some(first) => of_execution(&record.execution, &first).map(answer),
             None => Err(error.into()),
         },
         Err(error) => Err(error.into()),
     }
 }
 
+/// A stored plan that this very execution made; anything else under its id is not what was asked for.
+fn of_execution<'a>(execution: &str, stored: &'a PlanRecord) -> Result<&'a PlanRecord, Error> {
+    if stored.execution == execution {
+        return Ok(stored);
+    }
+    Err(Error::Broken(format!(
+        "plan {} of execution {execution} was stored by {}; find out who wrote to the table, and ask again",
+        stored.id, stored.execution
+    )))
+}
+
 fn answer(record: &PlanRecord) -> PlanAnswer {
     let (verdict, digest, summary) = match &record.result {
         PlanResult::Refused(refusals) => {
-            let codes: Vec<_> = refusals.iter().map(Refusal::code).collect();
+            let codes = reasons::codes(refusals);
             (PlanVerdict::Refused, None, codes.join(", "))
         }
         PlanResult::NothingToDo(_) => (PlanVerdict::NothingToDo, None, "nothing to do".to_owned()),
@@ -330,7 +342,10 @@ async fn take_over(
     given: &Value,
 ) -> Result<PlanAnswer, Error> {
     let now = Timestamp::now();
-    let id = PlanId(given.as_str().unwrap_or_default().to_owned());
+    let id = PlanId(reasons::cut(
+        given.as_str().unwrap_or_default(),
+        LONGEST_TEXT,
+    ));
     let record = store.plan(&id).await?;
     let refusal = match record.as_ref().map(|record| &record.result) {
         None => Refusal::PlanNotFound { plan: id.clone() },
@@ -578,4 +593,47 @@ async fn undo(store: &Store, id: &PlanId, request: &RewindRequest) -> Result<Fou
         plan: Box::new(plan),
         pre_image: pre_image.0,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::offset::GroupId;
+
+    fn refused(execution: &str, refusals: Vec<Refusal>) -> PlanRecord {
+        PlanRecord {
+            id: PlanId("01K".to_owned()),
+            execution: execution.to_owned(),
+            created_at: Timestamp::UNIX_EPOCH,
+            cluster: "main".to_owned(),
+            group: GroupId("g".to_owned()),
+            dry_run: true,
+            requested_by: String::new(),
+            reason: String::new(),
+            result: PlanResult::Refused(refusals),
+        }
+    }
+
+    #[test]
+    fn the_steps_answer_is_a_line_however_many_refusals_there_are() {
+        let rejected = |partition| Refusal::BrokerRejected {
+            partition: TopicPartition::new("t", partition),
+            error: "E".to_owned(),
+        };
+        let mut refusals: Vec<_> = (0..10_000).map(rejected).collect();
+        refusals.push(Refusal::ApplySwitchedOff);
+        let answered = answer(&refused("e", refusals));
+        assert_eq!(
+            answered.summary,
+            "10000 BROKER_REJECTED, APPLY_SWITCHED_OFF"
+        );
+    }
+
+    #[test]
+    fn a_plan_that_another_one_stored_under_the_id_is_not_answered() {
+        let stored = refused("guard", vec![Refusal::ApplySwitchedOff]);
+        assert!(of_execution("guard", &stored).is_ok());
+        let error = of_execution("execution", &stored).unwrap_err();
+        assert!(error.to_string().contains("was stored by guard"), "{error}");
+    }
 }

@@ -1,18 +1,26 @@
 //! The end of every path: the audit record first, then the people, and the group is free again.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::Value;
 
+use super::reconcile::{self, Examined};
 use super::{alert, plan_id};
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
 use crate::domain::audit::{Audit, AuditPartition, AuditStatus};
 use crate::domain::identity::Requester;
+use crate::domain::offset::TopicPartition;
 use crate::domain::plan::{PlanId, PlanRecord, PlanResult};
-use crate::domain::report::{Conclusion, OnRecord, conclude};
+use crate::domain::recovery::{PartitionOutcome, PreImage, Recovery};
+use crate::domain::refusal::Refusal;
+use crate::domain::report::{Conclusion, OnRecord, conclude, conclude_invalid};
 use crate::error::{Error, chain};
+use crate::executions::Executions;
 use crate::slack::{Slack, messages};
-use crate::store::{Closed, ErrorClass, Lapse, Store};
-use crate::wire::{ReportState, StepError};
+use crate::store::{Closed, ErrorClass, Lapse, Reporter, Store};
+use crate::wire::{Asked, LONGEST_TEXT, ReportState, StepError};
 
 /// How the execution ends.
 #[derive(Debug, Serialize)]
@@ -38,46 +46,128 @@ impl From<Audit> for Reported {
 /// Reports an execution. A second report of the same one says what the first did.
 ///
 /// # Errors
-/// The table failed. A dead Slack is logged and does not fail it.
+/// The table or Step Functions failed. A dead Slack is logged and does not fail it.
 pub async fn run(
     store: &Store,
+    executions: &Executions,
     slack: &Slack,
     execution: &str,
     started_at: Option<Timestamp>,
     state: &ReportState,
 ) -> Result<Reported, Error> {
-    if let Some(found) = &state.alert {
-        return alert::tell(store, slack, execution, found).await;
-    }
-    // An execution that ends another one's recovery reports for that one.
-    let (execution, plan_id) = match &state.reconcile {
-        Some(other) => (other.execution.as_str(), Some(other.plan_id.clone())),
-        None => (
-            execution,
-            plan_of(store, execution, started_at, state).await?,
-        ),
-    };
+    let asked = Asked::of(&state.input);
     let error = state.last_error().map(StepError::text);
-    let audit = end(store, slack, execution, plan_id.as_ref(), error.as_deref()).await?;
+    let audit = match asked {
+        Asked::Alert(written) => {
+            return alert::run(store, slack, execution, written).await;
+        }
+        Asked::Reconcile(written) => {
+            let of = Reconciling {
+                execution,
+                written,
+                error: error.as_deref(),
+            };
+            of.report(store, executions, slack).await?
+        }
+        Asked::Plan(_) | Asked::Request(_) | Asked::Nothing => {
+            let own = Own {
+                execution,
+                started_at,
+                planned: state.plan.as_ref().map(|planned| &planned.plan_id),
+                asked,
+            };
+            end(store, slack, &own, error.as_deref()).await?
+        }
+    };
     Ok(audit.into())
 }
 
-/// The plan that an execution is about. A plan step that failed has named none, but may have claimed the group or even
-/// stored the plan: its id follows from the execution.
-async fn plan_of(
-    store: &Store,
-    execution: &str,
-    started_at: Option<Timestamp>,
-    state: &ReportState,
-) -> Result<Option<PlanId>, Error> {
-    if let Some(planned) = &state.plan {
-        return Ok(Some(planned.plan_id.clone()));
+/// An execution that is to end another one's recovery.
+struct Reconciling<'a> {
+    execution: &'a str,
+    written: &'a Value,
+    error: Option<&'a str>,
+}
+
+impl Reconciling<'_> {
+    /// Reports for the other execution where that is right, and on this one itself where it is not.
+    async fn report(
+        &self,
+        store: &Store,
+        executions: &Executions,
+        slack: &Slack,
+    ) -> Result<Audit, Error> {
+        let execution = self.execution;
+        let refusal = match reconcile::examine(store, executions, execution, self.written).await? {
+            Examined::Done(recovery) => return written(store, &recovery.execution).await,
+            Examined::Founded(recovery) if recovery.reconciled_by.as_deref() == Some(execution) => {
+                let plan = Some(&recovery.plan);
+                let audit = conclusion(store, &recovery.execution, plan, self.error).await?;
+                return close(store, slack, audit, Reporter::Another(execution)).await;
+            }
+            // The step that asks was passed over or failed, so neither was the fence raised.
+            Examined::Founded(_) => reconcile::unfounded(match self.error {
+                Some(error) => format!("it could not be confirmed: {error}"),
+                None => "it was not confirmed".to_owned(),
+            }),
+            Examined::Unfounded(refusal) => refusal,
+        };
+        end_invalid(store, slack, execution, refusal).await
     }
-    let Some(id) = started_at.map(|started_at| plan_id(execution, started_at)) else {
-        return Ok(None);
-    };
-    let stored = store.plan(&id).await?.is_some() || store.recovery(&id).await?.is_some();
-    Ok(stored.then_some(id))
+}
+
+/// An execution that has a recovery of its own, or none.
+#[derive(Debug, Clone, Copy)]
+pub struct Own<'a> {
+    /// Its ARN.
+    pub execution: &'a str,
+    /// When it started.
+    pub started_at: Option<Timestamp>,
+    /// The plan that its plan step named, if that step answered.
+    pub planned: Option<&'a PlanId>,
+    /// What its input asks for.
+    pub asked: Asked<'a>,
+}
+
+impl Own<'_> {
+    /// The plans whose recoveries it may hold. A plan step that failed has named none, but may have claimed the group
+    /// or even stored the plan: the plan's id is the one in the input, or follows from the execution.
+    fn plans(&self) -> Vec<PlanId> {
+        let given = match self.asked {
+            Asked::Plan(given) => given.as_str().filter(|id| id.len() <= LONGEST_TEXT),
+            Asked::Reconcile(_) | Asked::Alert(_) | Asked::Request(_) | Asked::Nothing => None,
+        };
+        let made = self.started_at.map(|at| plan_id(self.execution, at));
+        let given = given.filter(|id| !id.is_empty());
+        let mut plans: Vec<_> = self.planned.cloned().into_iter().collect();
+        plans.extend(given.map(|id| PlanId(id.to_owned())));
+        plans.extend(made);
+        plans
+    }
+
+    /// The plan that it is about.
+    async fn plan(&self, store: &Store, plans: &[PlanId]) -> Result<Option<PlanId>, Error> {
+        if let Some(planned) = self.planned {
+            return Ok(Some(planned.clone()));
+        }
+        for id in plans {
+            let own = |by: &str| by == self.execution;
+            let recovery = store.recovery(id).await?;
+            if recovery.is_some_and(|recovery| own(&recovery.execution)) {
+                return Ok(Some(id.clone()));
+            }
+            match store.plan(id).await {
+                Ok(Some(record)) if own(&record.execution) => return Ok(Some(id.clone())),
+                Ok(_) => {}
+                // It is there and cannot be read. What it was is told without it.
+                Err(error) if error.class == ErrorClass::Internal => {
+                    tracing::error!(plan = id.0, error = chain(&error), "the plan is unreadable");
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(None)
+    }
 }
 
 /// Ends an execution: writes its audit record, closes what it has open, releases its group, and tells the people.
@@ -90,27 +180,65 @@ async fn plan_of(
 pub async fn end(
     store: &Store,
     slack: &Slack,
-    execution: &str,
-    plan_id: Option<&PlanId>,
+    own: &Own<'_>,
     error: Option<&str>,
 ) -> Result<Audit, Error> {
-    let audit = conclusion(store, execution, plan_id, error).await?;
-    match store.close(&audit).await? {
+    let plans = own.plans();
+    let plan = own.plan(store, &plans).await?;
+    let audit = conclusion(store, own.execution, plan.as_ref(), error).await?;
+    close(store, slack, audit, Reporter::Itself(&plans)).await
+}
+
+/// Ends an execution whose input asks for nothing that can be done.
+///
+/// # Errors
+/// The table failed. A dead Slack is logged and does not fail it.
+pub async fn end_invalid(
+    store: &Store,
+    slack: &Slack,
+    execution: &str,
+    refusal: Refusal,
+) -> Result<Audit, Error> {
+    let on_record = Seen::default();
+    let audit = audit(execution, None, on_record, conclude_invalid(refusal));
+    close(store, slack, audit, Reporter::Itself(&[])).await
+}
+
+async fn close(
+    store: &Store,
+    slack: &Slack,
+    audit: Audit,
+    by: Reporter<'_>,
+) -> Result<Audit, Error> {
+    match store.close(&audit, by).await? {
         Closed::Now => {
             if let Err(error) = slack.send(&messages::result(&audit)).await {
                 tracing::error!(
-                    execution,
+                    execution = audit.execution,
                     error = chain(&error),
                     "the result could not be told"
                 );
             }
             Ok(audit)
         }
-        Closed::Already => store
-            .audit_of(execution)
-            .await?
-            .ok_or_else(|| Error::Broken("an audit record that was there is gone".to_owned())),
+        Closed::Already => written(store, &audit.execution).await,
     }
+}
+
+/// The audit record of an execution that has one.
+async fn written(store: &Store, execution: &str) -> Result<Audit, Error> {
+    let audit = store.audit_of(execution).await?;
+    audit.ok_or_else(|| Error::Broken("an audit record that was there is gone".to_owned()))
+}
+
+/// All that is on record of an execution.
+#[derive(Default)]
+struct Seen {
+    record: Option<PlanRecord>,
+    recovery: Option<Recovery>,
+    approval: Option<Approval>,
+    pre_image: Option<PreImage>,
+    outcomes: BTreeMap<TopicPartition, PartitionOutcome>,
 }
 
 /// What is to be said of an execution, from all that is on record.
@@ -120,73 +248,85 @@ async fn conclusion(
     plan_id: Option<&PlanId>,
     error: Option<&str>,
 ) -> Result<Audit, Error> {
-    let record = match plan_id {
-        Some(id) => match store.plan(id).await {
-            Ok(record) => record,
-            // What cannot be read will not be read by a retry either, and the group must be let go all the same.
-            Err(error) if error.class == ErrorClass::Internal => {
-                tracing::error!(plan = id.0, error = chain(&error), "the plan is unreadable");
-                None
-            }
-            Err(error) => return Err(error.into()),
-        },
-        None => None,
+    let seen = match plan_id {
+        Some(id) => look(store, execution, id).await?,
+        None => Seen::default(),
     };
-    let recovery = match plan_id {
-        Some(id) => store.recovery(id).await?,
-        None => None,
+    let conclusion = conclude(OnRecord {
+        plan: seen.record.as_ref(),
+        approval: seen.approval.as_ref(),
+        recovery: seen.recovery.as_ref(),
+        may_have_sent: seen.pre_image.is_some(),
+        error,
+    });
+    Ok(audit(execution, plan_id, seen, conclusion))
+}
+
+/// Ends what is still open for the execution, and reads what there is then.
+async fn look(store: &Store, execution: &str, id: &PlanId) -> Result<Seen, Error> {
+    let record = match store.plan(id).await {
+        Ok(record) => record,
+        // What cannot be read will not be read by a retry either, and the group must be let go all the same.
+        Err(error) if error.class == ErrorClass::Internal => {
+            tracing::error!(plan = id.0, error = chain(&error), "the plan is unreadable");
+            None
+        }
+        Err(error) => return Err(error.into()),
     };
+    let recovery = store.recovery(id).await?;
     // A plan that another execution holds is not this one's to report on.
     let recovery = match recovery.filter(|recovery| recovery.execution == execution) {
         // Verify has not raised the fence. A step that outlives its execution must not send anything once it is said
         // here that nothing was sent.
         Some(recovery) if recovery.fence == 0 && recovery.closed_at.is_none() => {
-            store.raise_fence(&recovery.plan).await?
+            store.raise_fence(id, execution).await?
         }
         recovery => recovery,
     };
-    let approval = match plan_id.filter(|_| recovery.is_some()) {
-        Some(id) => end_approval(store, id).await?,
-        None => None,
+    if recovery.is_none() {
+        return Ok(Seen {
+            record,
+            ..Seen::default()
+        });
+    }
+    Ok(Seen {
+        record,
+        recovery,
+        approval: end_approval(store, id).await?,
+        pre_image: store.pre_image(id).await?,
+        outcomes: store.result(id).await?.unwrap_or_default(),
+    })
+}
+
+fn audit(execution: &str, plan_id: Option<&PlanId>, seen: Seen, conclusion: Conclusion) -> Audit {
+    let Seen {
+        record,
+        recovery,
+        approval,
+        pre_image,
+        outcomes,
+    } = seen;
+    let plan = match record.as_ref().map(|record| &record.result) {
+        Some(PlanResult::Ready(plan)) => Some(plan),
+        Some(PlanResult::NothingToDo(_) | PlanResult::Refused(_)) | None => None,
     };
-    let pre_image = match plan_id.filter(|_| recovery.is_some()) {
-        Some(id) => store.pre_image(id).await?,
-        None => None,
-    };
-    let conclusion = conclude(OnRecord {
-        plan: record.as_ref(),
-        approval: approval.as_ref(),
-        recovery: recovery.as_ref(),
-        may_have_sent: pre_image.is_some(),
-        error,
+    let moves = plan.map_or(&[][..], |plan| &plan.moves[..]);
+    let partitions = moves.iter().map(|m| AuditPartition {
+        partition: m.partition.clone(),
+        from: m.from.clone(),
+        to: m.to.clone(),
+        before: pre_image
+            .as_ref()
+            .and_then(|image| image.0.get(&m.partition).cloned().flatten()),
+        outcome: outcomes.get(&m.partition).cloned(),
     });
-    let outcomes = match plan_id.filter(|_| recovery.is_some()) {
-        Some(id) => store.result(id).await?.unwrap_or_default(),
-        None => std::collections::BTreeMap::new(),
-    };
-    let partitions = match record.as_ref().map(|record| &record.result) {
-        Some(PlanResult::Ready(plan)) => plan
-            .moves
-            .iter()
-            .map(|m| AuditPartition {
-                partition: m.partition.clone(),
-                from: m.from.clone(),
-                to: m.to.clone(),
-                before: pre_image
-                    .as_ref()
-                    .and_then(|image| image.0.get(&m.partition).cloned().flatten()),
-                outcome: outcomes.get(&m.partition).cloned(),
-            })
-            .collect(),
-        Some(PlanResult::NothingToDo(_) | PlanResult::Refused(_)) | None => Vec::new(),
-    };
     let Conclusion {
         status,
         code,
         message,
         refusals,
     } = conclusion;
-    Ok(Audit {
+    Audit {
         at: Timestamp::now(),
         plan: plan_id.cloned(),
         execution: execution.to_owned(),
@@ -199,12 +339,7 @@ async fn conclusion(
         code,
         message,
         requested_by: text(&record, |r| &r.requested_by),
-        requester: match record.as_ref().map(|record| &record.result) {
-            Some(PlanResult::Ready(plan)) => plan.requester.clone(),
-            Some(PlanResult::NothingToDo(_) | PlanResult::Refused(_)) | None => {
-                Requester::Unverified
-            }
-        },
+        requester: plan.map_or(Requester::Unverified, |plan| plan.requester.clone()),
         reason: text(&record, |r| &r.reason),
         decided_by: approval.as_ref().and_then(|a| a.decided_by.clone()),
         decider: approval.as_ref().and_then(|a| a.decider.clone()),
@@ -212,8 +347,8 @@ async fn conclusion(
         digest: approval.map(|a| a.digest),
         refusals,
         outcome: recovery.and_then(|r| r.outcome),
-        partitions,
-    })
+        partitions: partitions.collect(),
+    }
 }
 
 fn text(record: &Option<PlanRecord>, field: impl Fn(&PlanRecord) -> &String) -> String {

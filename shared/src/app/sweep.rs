@@ -2,30 +2,32 @@
 //! executions that ended without a report.
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use super::{alert, plan_id, report};
+use super::alert;
+use super::reconcile::{self, Standing as OwnerStanding};
+use super::report::{self, Own};
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
 use crate::domain::plan::PlanId;
 use crate::error::{Error, chain};
-use crate::executions::{Executions, Status, Told};
+use crate::executions::{Executions, Started, Status, Told};
 use crate::page::{Delivery, deliver};
 use crate::slack::Slack;
 use crate::store::{Lapse, LinkHash, Store};
-use crate::wire::guard::AlertRef;
-use crate::wire::{Reconcile, ReportState};
+use crate::wire::{Asked, LONGEST_TEXT, Reconcile};
 
 /// How many executions may try to end one recovery before people have to.
 const RECONCILE_TRIES: usize = 5;
+
+/// How many names are tried for them: others may have taken some.
+const RECONCILE_NAMES: usize = 20;
 
 /// The error that ends a wait in which nobody decided.
 const APPROVAL_EXPIRED: &str = "OffsetGuard.ApprovalExpired";
 
 /// The error that ends a wait whose plan another one took the place of.
 const SUPERSEDED: &str = "OffsetGuard.Superseded";
-
-/// Stands between a plan's id and a number in the name of an execution that ends a recovery.
-const RECONCILE: &str = "-reconcile-";
 
 /// What a sweep did.
 #[derive(Debug, Default, Serialize)]
@@ -56,10 +58,8 @@ pub async fn run(
 ) -> Result<Swept, Error> {
     let mut swept = Swept::default();
     let found = open(store, executions, state_machine, execution, &mut swept).await?;
-    if let Some(ended) = execution.filter(|ended| !found && !is_reconcile(ended)) {
+    if let Some(ended) = execution.filter(|_| !found) {
         end_unclaimed(store, executions, slack, ended).await?;
-        // Its plan step may have outlived it and claimed the group since. After the record no step can any more.
-        open(store, executions, state_machine, execution, &mut swept).await?;
     }
     match swept.stuck {
         0 => Ok(swept),
@@ -103,27 +103,60 @@ async fn end_unclaimed(
     let Some(known) = executions.describe(execution).await? else {
         return Ok(());
     };
-    if known.status == Status::Running {
+    match known.status {
+        Status::Succeeded | Status::Failed | Status::TimedOut | Status::Aborted => {}
         // Step Functions may not know yet what it has told already; asked again, it does.
-        return Err(Error::StillRunning(execution.to_owned()));
+        Status::Running | Status::Unknown => {
+            return Err(Error::StillRunning(execution.to_owned()));
+        }
     }
-    if let Some(found) = alert_of(executions, execution).await? {
-        alert::tell(store, slack, execution, &found).await?;
-        return Ok(());
+    let input = match known.input {
+        Some(Value::Object(input)) => input,
+        Some(_) | None => Map::new(),
+    };
+    let asked = Asked::of(&input);
+    match asked {
+        Asked::Alert(written) => {
+            alert::run(store, slack, execution, written).await?;
+            return Ok(());
+        }
+        // Its word is the record of the other one, which the next try writes.
+        Asked::Reconcile(written) if ends_another(store, execution, written).await? => {
+            return Ok(());
+        }
+        Asked::Reconcile(_) => {
+            let refusal = reconcile::unfounded("it ended before that was looked at".to_owned());
+            report::end_invalid(store, slack, execution, refusal).await?;
+            return Ok(());
+        }
+        Asked::Plan(_) | Asked::Request(_) | Asked::Nothing => {}
     }
     // It may have got as far as a plan: a refusal, or one that was only to be read.
-    let plan = plan_id(execution, known.started_at);
-    let plan = store.plan(&plan).await?.map(|record| record.id);
-    report::end(store, slack, execution, plan.as_ref(), None).await?;
+    let own = Own {
+        execution,
+        started_at: Some(known.started_at),
+        planned: None,
+        asked,
+    };
+    report::end(store, slack, &own, None).await?;
     Ok(())
 }
 
-/// What an execution was to tell, if that was what it was for.
-async fn alert_of(executions: &Executions, execution: &str) -> Result<Option<AlertRef>, Error> {
-    let input = executions.input(execution).await?;
-    // An input is anybody's. One that is no alert is reported on as any other.
-    let state: Option<ReportState> = input.and_then(|input| serde_json::from_value(input).ok());
-    Ok(state.and_then(|state| state.alert))
+/// Whether an execution was found to be right in ending the recovery that its input names, or that one is ended. The
+/// execution's name says nothing of that: whoever starts one chooses it.
+async fn ends_another(store: &Store, execution: &str, written: &Value) -> Result<bool, Error> {
+    let Ok(named) = Reconcile::deserialize(written) else {
+        return Ok(false);
+    };
+    if named.plan_id.0.len() > LONGEST_TEXT {
+        return Ok(false);
+    }
+    let recovery = store.recovery(&named.plan_id).await?;
+    Ok(recovery.is_some_and(|recovery| {
+        let by = recovery.reconciled_by.as_deref();
+        recovery.execution == named.execution
+            && (by == Some(execution) || recovery.closed_at.is_some())
+    }))
 }
 
 async fn one(
@@ -134,28 +167,59 @@ async fn one(
     owner: &str,
     swept: &mut Swept,
 ) -> Result<(), Error> {
-    let status = async |arn: &str| -> Result<Option<Status>, Error> {
-        Ok(executions.describe(arn).await?.map(|found| found.status))
-    };
-    if matches!(status(owner).await?, Some(Status::Running)) {
-        return wake(store, executions, plan, swept).await;
+    let recovery = store.recovery(plan).await?;
+    let recovery = recovery.ok_or_else(|| Error::Broken(format!("plan {plan} has no recovery")))?;
+    match reconcile::standing(executions, owner, recovery.opened_at).await? {
+        OwnerStanding::Runs => return wake(store, executions, plan, swept).await,
+        OwnerStanding::Unproven => {
+            tracing::warn!(
+                plan = plan.0,
+                owner,
+                "it is not proven that its execution is over"
+            );
+            return Ok(());
+        }
+        OwnerStanding::Over => {}
     }
-    for number in 1..=RECONCILE_TRIES {
-        let name = format!("{plan}{RECONCILE}{number}");
-        match status(&execution_arn(state_machine, &name)).await? {
-            Some(Status::Running) => return Ok(()),
-            // It ended and the recovery is still open, so it did not reach its report either.
-            Some(_) => {}
-            None => {
-                let reconcile = Reconcile {
-                    plan_id: plan.clone(),
-                    execution: owner.to_owned(),
-                };
-                let input = serde_json::json!({ "reconcile": reconcile });
-                executions.start(state_machine, &name, &input).await?;
-                swept.reconciling += 1;
+    if let Some(by) = &recovery.reconciled_by
+        && !reconcile::is_over(executions, by).await?
+    {
+        // Somebody ends it already, under whatever name. If that one is cut off too, the next sweep sees it.
+        return Ok(());
+    }
+    let own = serde_json::json!({ "reconcile": Reconcile {
+        plan_id: plan.clone(),
+        execution: owner.to_owned(),
+    } });
+    let mut tries = 0;
+    for number in 1..=RECONCILE_NAMES {
+        let name = format!("{plan}-reconcile-{number}");
+        let arn = execution_arn(state_machine, &name);
+        match executions.describe(&arn).await? {
+            // Whoever may start an execution may have chosen this name, for whatever else.
+            Some(found) if found.input.as_ref() != Some(&own) => {
+                tracing::error!(
+                    plan = plan.0,
+                    name,
+                    "another execution has a reconcile's name"
+                );
+            }
+            Some(found) if matches!(found.status, Status::Running | Status::Unknown) => {
                 return Ok(());
             }
+            // It ended and the recovery is still open, so it did not reach its report either.
+            Some(_) => tries += 1,
+            None => match executions.start(state_machine, &name, &own).await? {
+                Started::Now(_) => {
+                    swept.reconciling += 1;
+                    return Ok(());
+                }
+                // Step Functions does not know yet what it has taken already.
+                Started::NameTaken => return Ok(()),
+            },
+        }
+        if tries == RECONCILE_TRIES {
+            break;
         }
     }
     tracing::error!(
@@ -172,13 +236,6 @@ fn execution_arn(state_machine: &str, name: &str) -> String {
         "{}:{name}",
         state_machine.replace(":stateMachine:", ":execution:")
     )
-}
-
-/// Whether an execution is one that ends another one's recovery.
-fn is_reconcile(execution: &str) -> bool {
-    execution
-        .rsplit_once(RECONCILE)
-        .is_some_and(|(_, number)| number.parse::<usize>().is_ok())
 }
 
 /// Ends the wait of an execution that has nothing left to wait for.

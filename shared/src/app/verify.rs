@@ -44,6 +44,7 @@ pub struct Verified {
 /// Raises the fence, then looks.
 ///
 /// # Errors
+/// The recovery is neither the execution's own nor one that it was found to be right in ending: then no fence is raised.
 /// The brokers or the table failed: nothing is said about the outcome then.
 pub async fn run<R, F>(store: &Store, step: &PlanStep, connect: F) -> Result<Verified, Error>
 where
@@ -52,8 +53,12 @@ where
 {
     let (plan, _) = load(store, &step.plan_id).await?;
     // From here on nothing more is sent; what was sent before may still be under way.
-    let Some(recovery) = store.raise_fence(&step.plan_id).await? else {
-        return Err(Error::Broken(format!("plan {} has no recovery", plan.id)));
+    let raised = store.raise_fence(&step.plan_id, &step.execution).await?;
+    let Some(recovery) = raised else {
+        return Err(Error::Broken(format!(
+            "plan {} has no recovery that execution {} may end",
+            plan.id, step.execution
+        )));
     };
     let over = recovery.under_way_until();
     if let Some(over) = over.filter(|over| Timestamp::now() < *over) {

@@ -65,6 +65,8 @@ pub struct Incident {
     pub alerts_to: Option<Timestamp>,
     /// When the run started.
     pub started_at: Option<Timestamp>,
+    /// A hash of what a request asked for; `None` of alerts, and of requests that were taken before this was kept.
+    pub asked: Option<String>,
 }
 
 /// What an alert meets.
@@ -79,6 +81,12 @@ pub enum Standing {
 }
 
 impl Incident {
+    /// Whether the run was asked for something else than what is asked for now under the same key.
+    #[must_use]
+    pub fn is_otherwise(&self, asked: Option<&str>) -> bool {
+        matches!((&self.asked, asked), (Some(then), Some(now)) if then != now)
+    }
+
     /// What an alert that began at `since` meets at `now`.
     ///
     /// A run that ended covers, for its cool-down, what had begun before it looked; an alert that began afterwards is
@@ -115,6 +123,7 @@ mod tests {
             until: at(100),
             alerts_to: Some(at(10)),
             started_at: Some(at(20)),
+            asked: None,
         }
     }
 

@@ -11,6 +11,7 @@ pub mod offset;
 pub mod plan;
 pub mod planner;
 pub mod policy;
+pub mod reasons;
 pub mod recovery;
 pub mod refusal;
 pub mod report;

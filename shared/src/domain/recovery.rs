@@ -96,6 +96,9 @@ pub struct Recovery {
     /// The plan that took its place while it waited for its approval. Then the fence is raised, and the group is not
     /// its own any more.
     pub superseded_by: Option<PlanId>,
+    /// The execution that was found to be right in ending it, its own one being over. Beside its own it alone may raise
+    /// the fence and report.
+    pub reconciled_by: Option<String>,
     /// Why a step after the approval refused.
     pub refusals: Vec<Refusal>,
     /// What Verify found.
@@ -120,6 +123,7 @@ impl Recovery {
             apply_until: None,
             apply_ended_at: None,
             superseded_by: None,
+            reconciled_by: None,
             refusals: Vec::new(),
             outcome: None,
             closed_at: None,

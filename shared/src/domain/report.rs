@@ -6,6 +6,7 @@ use super::approval::{Approval, ApprovalStatus};
 use super::audit::AuditStatus;
 use super::offset::TopicPartition;
 use super::plan::{LeftAlone, PlanRecord, PlanResult};
+use super::reasons;
 use super::recovery::{Outcome, Recovery};
 use super::refusal::Refusal;
 
@@ -52,7 +53,7 @@ pub fn conclude(on_record: OnRecord<'_>) -> Conclusion {
         message,
         refusals: Vec::new(),
     };
-    let because = |error: &str| format!("{error}. No offset was changed");
+    let because = |error: &str| format!("{}. No offset was changed", said(error));
 
     match on_record.plan.map(|record| (record, &record.result)) {
         // Nobody was ever asked, so planning is as far as it came, whether or not the group was claimed by then.
@@ -117,6 +118,7 @@ pub fn conclude(on_record: OnRecord<'_>) -> Conclusion {
         let error = on_record
             .error
             .unwrap_or("the execution ended before it was verified");
+        let error = said(error);
         return failed(
             "OUTCOME_UNKNOWN",
             format!("{error}. Offsets may have been changed; look at each partition"),
@@ -164,7 +166,7 @@ fn not_applied(
             let why = if why.is_empty() {
                 String::new()
             } else {
-                format!(" ({why})")
+                format!(" ({})", said(why))
             };
             succeeded(
                 "REJECTED",
@@ -205,10 +207,32 @@ fn not_applied(
     }
 }
 
-/// All reasons in one text.
+/// What is said of an execution whose input asks for nothing that the state machine does. Nothing of the input is
+/// repeated but what the refusal itself says.
+#[must_use]
+pub fn conclude_invalid(refusal: Refusal) -> Conclusion {
+    Conclusion {
+        status: AuditStatus::Failed,
+        code: "REFUSED".to_owned(),
+        message: format!(
+            "{}. This execution changed nothing",
+            reasons::told(std::slice::from_ref(&refusal))
+        ),
+        refusals: vec![refusal],
+    }
+}
+
+/// The reasons in one text.
 fn refused(refusals: &[Refusal]) -> String {
-    let reasons: Vec<_> = refusals.iter().map(ToString::to_string).collect();
-    format!("{}. No offset was changed", reasons.join("; "))
+    format!("{}. No offset was changed", reasons::told(refusals))
+}
+
+/// The longest text of an error or of a person that a message repeats, in characters. A step's error may be as long as
+/// Step Functions lets it be, and the message passes through a state and ends as a cause, which are no longer than that.
+const LONGEST_SAID: usize = 2_000;
+
+fn said(text: &str) -> String {
+    reasons::cut(text, LONGEST_SAID)
 }
 
 #[cfg(test)]
@@ -325,6 +349,66 @@ mod tests {
         assert_eq!(conclusion.code, "OUTCOME_UNKNOWN");
         assert_eq!(conclusion.status, AuditStatus::Failed);
         assert!(!conclusion.message.contains("No offset was changed"));
+    }
+
+    /// The longest cause of a `Fail` state, in characters (AWS Step Functions, quotas).
+    const LONGEST_CAUSE: usize = 32_768;
+
+    #[test]
+    fn a_message_fits_a_cause_however_much_there_is_to_say() {
+        let endless = "ä".repeat(200_000);
+        let stale = |partition| Refusal::BrokerRejected {
+            partition: TopicPartition::new("t".repeat(249), partition),
+            error: endless.clone(),
+        };
+        let many: Vec<_> = (0..10_000)
+            .map(|partition| match partition {
+                0..100 => stale(partition),
+                _ => Refusal::GroupBecameActive {
+                    partition: TopicPartition::new("t", partition),
+                    error: "UNKNOWN_MEMBER_ID".to_owned(),
+                },
+            })
+            .collect();
+        let refused = |record: &mut PlanRecord, _: &mut Recovery| {
+            record.result = PlanResult::Refused(many.clone());
+        };
+        let stopped = |outcome| {
+            let refusals = many.clone();
+            move |_: &mut PlanRecord, recovery: &mut Recovery| {
+                recovery.outcome = outcome;
+                recovery.refusals = refusals;
+            }
+        };
+        let nothing = |_: &mut PlanRecord, _: &mut Recovery| {};
+        for (conclusion, code, refusals) in [
+            (concluded(refused, None), "REFUSED", 10_000),
+            (
+                concluded(stopped(None), None),
+                "APPROVED_NOT_APPLIED",
+                10_000,
+            ),
+            (
+                concluded(stopped(Some(Outcome::PartiallyApplied)), Some(&endless)),
+                "PARTIALLY_APPLIED",
+                10_000,
+            ),
+            (
+                concluded(nothing, Some(&endless)),
+                "APPROVED_NOT_APPLIED",
+                0,
+            ),
+            (conclude_invalid(stale(0)), "REFUSED", 1),
+        ] {
+            assert_eq!(conclusion.code, code);
+            // Nothing is lost: the record has them all.
+            assert_eq!(conclusion.refusals.len(), refusals, "{code}");
+            let length = conclusion.message.chars().count();
+            assert!(length < LONGEST_CAUSE / 2, "{code}: {length}");
+        }
+        let message = concluded(refused, None).message;
+        let counts = "10000 refusals in all: 100 BROKER_REJECTED, 9900 GROUP_BECAME_ACTIVE. No offset was changed";
+        assert!(message.ends_with(counts), "{message}");
     }
 
     #[test]

@@ -14,8 +14,12 @@ use super::table::{Range, Transacted, Write, back_off};
 use super::{Result, Store};
 use crate::domain::audit::Audit;
 use crate::domain::offset::{ClusterId, GroupId, TopicPartition};
-use crate::domain::plan::{PlanRecord, PlanResult, Source};
+use crate::domain::plan::{PlanId, PlanRecord, PlanResult, Source};
 use crate::domain::recovery::{Outcome, PartitionOutcome, Recovery};
+
+/// Why another execution's report is not written.
+const NOT_ANOTHERS: Cause =
+    Cause::Conflict("the execution has no open recovery, so nobody else reports on it");
 
 /// How often an end is tried while what it ends changes under it.
 const TRIES: u32 = 5;
@@ -29,21 +33,33 @@ pub enum Closed {
     Already,
 }
 
+/// Who reports on an execution.
+#[derive(Debug, Clone, Copy)]
+pub enum Reporter<'a> {
+    /// The execution itself, or the sweep once it is over. It holds no recovery, or one of these plans' or of the
+    /// record's own.
+    Itself(&'a [PlanId]),
+    /// Another execution, which was found to be right in ending its recovery ([`Store::note_reconcile`]).
+    Another(&'a str),
+}
+
 impl Store {
     /// Writes the audit record of an execution and, in the same transaction, ends the recovery that it owns: its
     /// claim and its place among the open ones go, and the group is noted as moved if it was, or may have been.
     /// While an Apply may still be under way the claim does not go, but ends with it.
-    /// A recovery that was opened while the execution was being reported on is ended all the same.
+    /// A recovery that is opened while the execution is being reported on is ended with it, or not opened.
     ///
     /// # Errors
-    /// The table cannot be reached.
-    pub async fn close(&self, audit: &Audit) -> Result<Closed> {
-        self.try_close(audit)
+    /// Another execution reports, and there is no open recovery that it may end: then nothing is written. Or the table
+    /// cannot be reached.
+    pub async fn close(&self, audit: &Audit, by: Reporter<'_>) -> Result<Closed> {
+        self.try_close(audit, by)
             .await
             .map_err(|cause| cause.of("close"))
     }
 
-    async fn try_close(&self, audit: &Audit) -> Result<Closed, Cause> {
+    async fn try_close(&self, audit: &Audit, by: Reporter<'_>) -> Result<Closed, Cause> {
+        let plans = plans(audit, by);
         let pointer = keys::audit_pointer(&audit.execution);
         for tries in 0..TRIES {
             let closed = match self.get(&pointer).await? {
@@ -54,8 +70,18 @@ impl Store {
                 Closed::Now => Vec::from(self.record(audit).await?),
                 Closed::Already => Vec::new(),
             };
-            if let Some(recovery) = self.owned(audit).await? {
-                writes.extend(self.ending(audit, &recovery).await?);
+            let recovery = self.owned(audit, &plans).await?;
+            if let (None, Closed::Now, Reporter::Another(_)) = (&recovery, closed, by) {
+                return Err(NOT_ANOTHERS);
+            }
+            if closed == Closed::Now {
+                let others = plans.iter().copied();
+                let others =
+                    others.filter(|plan| recovery.as_ref().is_none_or(|r| r.plan != **plan));
+                writes.extend(others.map(|plan| holds_none(audit, plan)));
+            }
+            if let Some(recovery) = &recovery {
+                writes.extend(self.ending(audit, recovery, by).await?);
             }
             if writes.is_empty() {
                 return Ok(closed);
@@ -92,21 +118,39 @@ impl Store {
     }
 
     /// The recovery that this execution owns and that is not closed.
-    async fn owned(&self, audit: &Audit) -> Result<Option<Recovery>, Cause> {
-        let Some(plan) = &audit.plan else {
-            return Ok(None);
-        };
-        let recovery = self.try_recovery(plan).await?;
-        Ok(recovery.filter(|r| r.execution == audit.execution && r.closed_at.is_none()))
+    async fn owned(&self, audit: &Audit, plans: &[&PlanId]) -> Result<Option<Recovery>, Cause> {
+        for plan in plans {
+            let recovery = self.try_recovery(plan).await?;
+            let own = recovery.filter(|r| r.execution == audit.execution && r.closed_at.is_none());
+            if own.is_some() {
+                return Ok(own);
+            }
+        }
+        Ok(None)
     }
 
-    async fn ending(&self, audit: &Audit, recovery: &Recovery) -> Result<Vec<Write>, Cause> {
+    async fn ending(
+        &self,
+        audit: &Audit,
+        recovery: &Recovery,
+        by: Reporter<'_>,
+    ) -> Result<Vec<Write>, Cause> {
         let (cluster, group) = (&recovery.cluster_id, &recovery.group);
         let execution = text(&audit.execution);
         let close = Write::change(keys::recovery(&recovery.plan), "SET #closed_at = :at")
-            .when("#execution = :execution AND attribute_not_exists(#closed_at)")
             .value(":at", time(audit.at))
             .value(":execution", execution.clone());
+        let close = match by {
+            Reporter::Itself(_) => {
+                close.when("#execution = :execution AND attribute_not_exists(#closed_at)")
+            }
+            Reporter::Another(by) => close
+                .when(
+                    "#execution = :execution AND attribute_not_exists(#closed_at) \
+                     AND #reconciled_by = :by",
+                )
+                .value(":by", text(by)),
+        };
         let mut writes = vec![close.into(), Write::delete(keys::open(&recovery.plan))];
         // An expired claim may be another execution's by now.
         let claim = self.try_claim(cluster, group).await?;
@@ -255,6 +299,28 @@ impl Store {
         note.map(|note| note.is_some())
             .map_err(|cause| cause.of("audit_told"))
     }
+}
+
+/// The plans whose recoveries an execution may hold.
+fn plans<'a>(audit: &'a Audit, by: Reporter<'a>) -> Vec<&'a PlanId> {
+    let more = match by {
+        Reporter::Itself(plans) => plans,
+        Reporter::Another(_) => &[],
+    };
+    let mut plans: Vec<_> = audit.plan.iter().chain(more).collect();
+    plans.sort();
+    plans.dedup();
+    plans
+}
+
+/// That the execution holds no open recovery of this plan: one that is opened at this moment is either seen and ended
+/// with the record, or meets the record and is not opened.
+fn holds_none(audit: &Audit, plan: &PlanId) -> Write {
+    Write::check(keys::recovery(plan))
+        .when(
+            "attribute_not_exists(#pk) OR #execution <> :execution OR attribute_exists(#closed_at)",
+        )
+        .value(":execution", text(&audit.execution))
 }
 
 /// Whether a recovery that came to this moved its group, or may have.

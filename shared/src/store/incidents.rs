@@ -29,6 +29,8 @@ pub struct IncidentClaim<'a> {
     pub run: &'a str,
     /// When the newest of the alerts began.
     pub since: Option<Timestamp>,
+    /// A hash of what is asked for, where the subject is a key that stands for one request.
+    pub asked: Option<&'a str>,
     /// How long the end of the run covers what had begun before, in seconds.
     pub cooldown_seconds: u32,
 }
@@ -42,6 +44,8 @@ pub enum Claimed {
     UnderWay,
     /// A run has it or had it.
     Covered,
+    /// A run has it or had it that was asked for something else under the same key.
+    Otherwise,
 }
 
 impl Store {
@@ -77,6 +81,9 @@ impl Store {
             write = match there {
                 None => take(&key, claim, now).when("attribute_not_exists(#pk)"),
                 Some(there) => match there.meets(claim.since, now) {
+                    Standing::UnderWay | Standing::Covered if there.is_otherwise(claim.asked) => {
+                        return Ok(Claimed::Otherwise);
+                    }
                     Standing::UnderWay => return Ok(Claimed::UnderWay),
                     Standing::Covered => return Ok(Claimed::Covered),
                     Standing::Free => take(&key, claim, now)
@@ -219,14 +226,19 @@ impl Store {
 
 /// Makes the incident one of a new run, under a condition that the caller adds.
 fn take(key: &Key, claim: &IncidentClaim<'_>, now: Timestamp) -> Write<Change> {
-    let expression = match claim.since {
-        Some(_) => {
+    // Alerts have a time, and a request what it asks for.
+    let expression = match (claim.since, claim.asked) {
+        (Some(_), _) => {
             "SET #run = :run, #state = :state, #until = :until, #cooldown_seconds = :cooldown, #ttl = :ttl, \
-             #alerts_to = :since REMOVE #started_at"
+             #alerts_to = :since REMOVE #started_at, #asked"
         }
-        None => {
+        (None, Some(_)) => {
+            "SET #run = :run, #state = :state, #until = :until, #cooldown_seconds = :cooldown, #ttl = :ttl, \
+             #asked = :asked REMOVE #started_at, #alerts_to"
+        }
+        (None, None) => {
             "SET #run = :run, #state = :state, #until = :until, #cooldown_seconds = :cooldown, #ttl = :ttl \
-             REMOVE #started_at, #alerts_to"
+             REMOVE #started_at, #alerts_to, #asked"
         }
     };
     let write = Write::change(key.clone(), expression)
@@ -235,9 +247,10 @@ fn take(key: &Key, claim: &IncidentClaim<'_>, now: Timestamp) -> Write<Change> {
         .value(":until", time(now + CLAIM_HOLDS))
         .value(":cooldown", number(u64::from(claim.cooldown_seconds)))
         .value(":ttl", ttl(now + KEPT));
-    match claim.since {
-        Some(since) => write.value(":since", time(since)),
-        None => write,
+    match (claim.since, claim.asked) {
+        (Some(since), _) => write.value(":since", time(since)),
+        (None, Some(asked)) => write.value(":asked", text(asked)),
+        (None, None) => write,
     }
 }
 
@@ -250,5 +263,6 @@ fn incident_of(item: &Item) -> Result<Incident, Cause> {
         until: item.time("until")?,
         alerts_to: item.some_time("alerts_to")?,
         started_at: item.some_time("started_at")?,
+        asked: item.some_text("asked")?.map(str::to_owned),
     })
 }

@@ -27,7 +27,7 @@ mod table;
 use aws_sdk_dynamodb::Client;
 
 pub use approvals::{Decided, Lapse};
-pub use audits::Closed;
+pub use audits::{Closed, Reporter};
 pub use checkpoints::Put;
 pub use error::{ErrorClass, StoreError};
 pub use incidents::{Claimed, IncidentClaim};

@@ -427,13 +427,40 @@ impl Store {
         }
     }
 
-    /// Raises the fence and returns the recovery after it; `None` if there is none.
+    /// Notes that `execution` may end the recovery of `owner`, whose own execution is over; in the place of `before`, if
+    /// another one was to. `false` if the recovery is not that of `owner`, is closed, or is another's to end.
+    ///
+    /// # Errors
+    /// The table cannot be reached.
+    pub async fn note_reconcile(
+        &self,
+        plan: &PlanId,
+        owner: &str,
+        execution: &str,
+        before: Option<&str>,
+    ) -> Result<bool> {
+        let note = Write::change(keys::recovery(plan), "SET #reconciled_by = :execution")
+            .when(
+                "#execution = :owner AND attribute_not_exists(#closed_at) AND \
+                 (attribute_not_exists(#reconciled_by) OR #reconciled_by = :execution OR #reconciled_by = :before)",
+            )
+            .value(":owner", text(owner))
+            .value(":execution", text(execution))
+            .value(":before", text(before.unwrap_or(execution)));
+        self.update(note)
+            .await
+            .map_err(|cause| cause.of("note_reconcile"))
+    }
+
+    /// Raises the fence for `execution` and returns the recovery after it; `None` if there is none that it may end: its
+    /// own, or one that it was found to be right in ending.
     ///
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
-    pub async fn raise_fence(&self, plan: &PlanId) -> Result<Option<Recovery>> {
+    pub async fn raise_fence(&self, plan: &PlanId, execution: &str) -> Result<Option<Recovery>> {
         let raise = Write::change(keys::recovery(plan), "ADD #fence :one")
-            .when("attribute_exists(#pk)")
+            .when("#execution = :execution OR #reconciled_by = :execution")
+            .value(":execution", text(execution))
             .value(":one", number(1));
         let raised = async {
             match self.update_returning(raise).await? {
@@ -515,6 +542,7 @@ impl Store {
                 "superseded_by",
                 r.superseded_by.as_ref().map(|by| text(&by.0)),
             )
+            .with_some("reconciled_by", r.reconciled_by.as_deref().map(text))
             .with_all(refusals)
             .with_some("outcome", r.outcome.as_ref().map(word))
             .with_some("closed_at", r.closed_at.map(time)))
@@ -536,6 +564,7 @@ impl Store {
             }),
         };
         let superseded_by = item.some_text("superseded_by")?;
+        let reconciled_by = item.some_text("reconciled_by")?;
         Ok(Recovery {
             plan,
             execution: item.text("execution")?.to_owned(),
@@ -548,6 +577,7 @@ impl Store {
             apply_until: item.some_time("apply_until")?,
             apply_ended_at: item.some_time("apply_ended_at")?,
             superseded_by: superseded_by.map(|by| PlanId(by.to_owned())),
+            reconciled_by: reconciled_by.map(str::to_owned),
             refusals: refusals.unwrap_or_default(),
             outcome: item.some_word("outcome")?,
             closed_at: item.some_time("closed_at")?,

@@ -53,6 +53,7 @@ pub(super) async fn take(
             group: group.clone(),
         },
         since,
+        asked: None,
         event: GuardEvent {
             cluster: Some(cluster),
             group: Some(group.0),

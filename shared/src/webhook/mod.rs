@@ -9,6 +9,7 @@ mod auth;
 mod body;
 mod choose;
 mod http;
+mod names;
 mod operator;
 mod problem;
 mod recovery;
@@ -29,6 +30,7 @@ use crate::functions::Functions;
 use crate::secrets::Secrets;
 use crate::store::Store;
 pub use http::{Answer, LONGEST_BODY, Request};
+use names::Asker;
 use problem::Problem;
 
 /// What the webhook needs.
@@ -99,21 +101,24 @@ async fn answer(request: &Request, deps: &WebhookDeps) -> Result<Answer, Problem
         }
         "POST /rewinds" => {
             let operator = operator(request, deps).await?;
-            operator::ask_rewind(operator, None, request, deps).await
+            let asker = Asker::Sender(&operator.name);
+            operator::ask_rewind(operator, asker, request, deps).await
         }
         // The routes under v1 are there only with their authorizer.
         "POST /v1/rewinds" => {
             let person = person(request, deps.issuer.as_ref())?;
             let operator = Sender::person(person.name());
-            operator::ask_rewind(&operator, Some(&person), request, deps).await
+            operator::ask_rewind(&operator, Asker::Person(&person), request, deps).await
         }
         "GET /v1/recoveries/{id}" => {
-            let operator = Sender::person(person(request, deps.issuer.as_ref())?.name());
-            recovery::show(&operator, request.parameter("id"), deps).await
+            let person = person(request, deps.issuer.as_ref())?;
+            let (operator, id) = (Sender::person(person.name()), request.parameter("id"));
+            recovery::show(&operator, Asker::Person(&person), id, deps).await
         }
         "GET /recoveries/{id}" => {
             let operator = operator(request, deps).await?;
-            recovery::show(operator, request.parameter("id"), deps).await
+            let (asker, id) = (Asker::Sender(&operator.name), request.parameter("id"));
+            recovery::show(operator, asker, id, deps).await
         }
         _ => Err(Problem::Route),
     }

@@ -8,18 +8,19 @@ use super::WebhookDeps;
 use super::body::json as read;
 use super::choose::permitted;
 use super::http::{Answer, Request};
+use super::names::{Asker, LONGEST_KEY, execution_name, is_key};
 use super::problem::Problem;
 use super::run::{Ask, Handed, hand_over};
 use crate::config::Sender;
-use crate::domain::identity::Identity;
 use crate::domain::incident::Subject;
 use crate::domain::refusal::Refusal;
-use crate::executions::Started;
+use crate::executions::{Started, Taken};
 use crate::wire::guard::{GuardAsk, GuardEvent};
 use crate::wire::{parse_request, request_hash};
 
-/// The longest name of an execution (AWS Step Functions, `StartExecution`).
-const LONGEST_KEY: usize = 80;
+/// The longest input that an execution is started with, in bytes: half of what a state may hold (AWS Step Functions,
+/// quotas: 256 KiB), since every state holds it beside what the steps have answered.
+const LONGEST_INPUT: usize = 128 << 10;
 
 /// What an operator writes to guard.
 #[derive(Debug, Deserialize)]
@@ -45,6 +46,7 @@ pub(super) async fn ask_guard(
 ) -> Result<Answer, Problem> {
     let key = key(request)?;
     let event = guard_event(&deps.config, operator, &request.text()?)?;
+    let asked = serde_json::to_value(&event).map_err(|error| Problem::Body(error.to_string()))?;
     let ask = Ask {
         sender: &operator.name,
         rules: None,
@@ -53,6 +55,7 @@ pub(super) async fn ask_guard(
             key,
         },
         since: None,
+        asked: Some(request_hash(&asked)),
         event,
     };
     Ok(match hand_over(deps, ask).await? {
@@ -111,48 +114,77 @@ fn set_requester(operator: &Sender, request: &mut Map<String, Value>) {
 /// Starts the state machine with a request.
 pub(super) async fn ask_rewind(
     operator: &Sender,
-    person: Option<&Identity>,
+    asker: Asker<'_>,
     request: &Request,
     deps: &WebhookDeps,
 ) -> Result<Answer, Problem> {
     let key = key(request)?;
     let input = rewind_input(&deps.config, operator, &request.text()?)?;
-    if let Some(person) = person {
+    let name = execution_name(asker, &key);
+    let answer = if is_taken(&name, &input, deps).await? {
+        let message = "this request was taken before, under this Idempotency-Key";
+        Answer::new(200, "DUPLICATE", message)
+    } else {
+        start(asker, &name, &input, deps).await?
+    };
+    tracing::info!(
+        sender = operator.name,
+        id = key,
+        name,
+        code = answer.code,
+        "a rewind was asked for"
+    );
+    let dry_run = input["request"]["dry_run"] == true;
+    let under = match asker {
+        Asker::Sender(_) => "",
+        Asker::Person(_) => "/v1",
+    };
+    Ok(answer
+        .with("id", key.as_str())
+        .with("dry_run", dry_run)
+        .with("status", format!("{under}/recoveries/{key}")))
+}
+
+/// Whether this very request was taken before under its name; an error where another one was.
+async fn is_taken(name: &str, input: &Value, deps: &WebhookDeps) -> Result<bool, Problem> {
+    let arn = super::recovery::execution_arn(&deps.state_machine, name);
+    let arn = arn.ok_or(Problem::NoRecovery)?;
+    match deps.executions.taken(&arn, input).await? {
+        Taken::No => Ok(false),
+        Taken::ByThis => Ok(true),
+        Taken::ByAnother => Err(Problem::KeyUsed),
+    }
+}
+
+async fn start(
+    asker: Asker<'_>,
+    name: &str,
+    input: &Value,
+    deps: &WebhookDeps,
+) -> Result<Answer, Problem> {
+    if let Asker::Person(person) = asker {
         // Before the start: the plan's first step looks for it at once.
         let hash = request_hash(&input["request"]);
-        let noted = deps.store.note_requester(&key, &hash, person, (deps.now)());
+        let noted = deps.store.note_requester(name, &hash, person, (deps.now)());
         if !noted.await? {
             return Err(Problem::KeyUsed);
         }
     }
-    let started = deps.executions.start(&deps.state_machine, &key, &input);
-    let answer = match started.await? {
+    let started = deps.executions.start(&deps.state_machine, name, input);
+    match started.await? {
         Started::Now(_) => {
-            tracing::info!(sender = operator.name, id = key, "a rewind was asked for");
             let message = "it is being planned; nothing is changed before it is approved";
-            Answer::new(202, "ACCEPTED", message)
+            Ok(Answer::new(202, "ACCEPTED", message))
         }
-        Started::NameTaken => {
-            let arn = super::recovery::execution_arn(&deps.state_machine, &key);
-            let arn = arn.ok_or(Problem::NoRecovery)?;
-            if deps.executions.input(&arn).await?.as_ref() != Some(&input) {
-                return Err(Problem::KeyUsed);
-            }
+        // Another request with this key came in between.
+        Started::NameTaken if is_taken(name, input, deps).await? => {
             let message = "this request was taken before, under this Idempotency-Key";
-            Answer::new(200, "DUPLICATE", message)
+            Ok(Answer::new(200, "DUPLICATE", message))
         }
-    };
-    let dry_run = input["request"]["dry_run"] == true;
-    Ok(answer
-        .with("id", key.as_str())
-        .with("dry_run", dry_run)
-        .with(
-            "status",
-            format!(
-                "{}/recoveries/{key}",
-                if person.is_some() { "/v1" } else { "" }
-            ),
-        ))
+        Started::NameTaken => Err(Problem::Busy {
+            why: "a request with this Idempotency-Key was taken a moment ago, and is not yet known",
+        }),
+    }
 }
 
 /// The state machine's input that a body asks for, found right as far as it can be without Kafka.
@@ -173,7 +205,11 @@ pub(super) fn rewind_input(
     }
     request.insert("cluster".to_owned(), cluster.into());
     request.insert("dry_run".to_owned(), parsed.dry_run.into());
-    Ok(json!({ "request": request }))
+    let input = json!({ "request": request });
+    if input.to_string().len() > LONGEST_INPUT {
+        return Err(Problem::RewindTooLarge);
+    }
+    Ok(input)
 }
 
 /// The caller's Idempotency-Key, or a fresh one.
@@ -186,12 +222,8 @@ pub(super) fn key(request: &Request) -> Result<String, Problem> {
     }
     Err(Problem::Request(vec![Refusal::InvalidRequest {
         field: "Idempotency-Key".to_owned(),
-        problem: format!("write 1 to {LONGEST_KEY} letters, digits, - and _"),
+        problem: format!(
+            "write 1 to {LONGEST_KEY} letters, digits and - . _ ~ : @, a letter or a digit first"
+        ),
     }]))
-}
-
-/// Whether it may name an execution.
-pub(super) fn is_key(key: &str) -> bool {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    (1..=LONGEST_KEY).contains(&key.len()) && key.chars().all(allowed)
 }

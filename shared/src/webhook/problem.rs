@@ -23,6 +23,8 @@ pub(super) enum Problem {
     NotAllowed { group: String },
     /// The body is longer than it may be.
     TooLarge,
+    /// The request is longer than the state machine can take and still have room for its steps' answers.
+    RewindTooLarge,
     /// More alerts than one notification may have.
     TooMany,
     /// The body is no UTF-8.
@@ -99,6 +101,11 @@ impl From<Problem> for Answer {
                 ),
             ),
             Problem::TooLarge => Self::new(413, "TOO_LARGE", "write at most 256 KiB"),
+            Problem::RewindTooLarge => Self::new(
+                413,
+                "TOO_LARGE",
+                "write a request of at most 128 KiB; ask for fewer partitions at once",
+            ),
             Problem::TooMany => Self::new(
                 413,
                 "TOO_MANY_ALERTS",
@@ -114,12 +121,12 @@ impl From<Problem> for Answer {
             Problem::KeyUsed => Self::new(
                 422,
                 "IDEMPOTENCY_KEY_USED",
-                "the Idempotency-Key was used for another request; write another one",
+                "you used this Idempotency-Key for another request; write another key for this one",
             ),
             Problem::NoRecovery => Self::new(
                 404,
                 "NO_SUCH_RECOVERY",
-                "write the id that was answered to the request; executions are known for 90 days",
+                "write your own Idempotency-Key, the id that was answered, or a plan's id; executions are known for 90 days",
             ),
             Problem::Busy { why } => Self::new(
                 503,

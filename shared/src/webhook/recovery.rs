@@ -6,13 +6,14 @@ use serde_json::{Value, json};
 
 use super::WebhookDeps;
 use super::http::Answer;
-use super::operator::is_key;
+use super::names::{Asker, execution_name, is_key};
 use super::problem::Problem;
 use crate::app::plan_id;
 use crate::config::{Config, Sender};
 use crate::domain::audit::Audit;
 use crate::domain::offset::GroupId;
 use crate::domain::plan::{PlanId, PlanRecord, PlanResult};
+use crate::domain::reasons;
 use crate::domain::recovery::Recovery;
 use crate::executions::{Execution, Status};
 
@@ -22,31 +23,40 @@ pub(super) fn execution_arn(state_machine: &str, name: &str) -> Option<String> {
     Some(format!("{before}:execution:{machine}:{name}"))
 }
 
-/// Shows a recovery to an operator who may name its group.
+/// An execution, and what is on record of it.
+struct Found {
+    execution: Execution,
+    plan: Option<PlanRecord>,
+    audit: Option<Audit>,
+}
+
+/// Shows a recovery to an operator who may name its group: one that this asker asked for under the key `id`, or the one
+/// of the plan `id`. To all others it is as unknown as one that never was.
 pub(super) async fn show(
     operator: &Sender,
+    asker: Asker<'_>,
     id: &str,
     deps: &WebhookDeps,
 ) -> Result<Answer, Problem> {
     if !is_key(id) {
         return Err(Problem::NoRecovery);
     }
-    let arn = execution_arn(&deps.state_machine, id).ok_or(Problem::NoRecovery)?;
-    let execution = deps.executions.describe(&arn).await?;
-    let execution = execution.ok_or(Problem::NoRecovery)?;
-    let audit = deps.store.audit_of(&arn).await?;
-    let plan = plan_of(&arn, id, &execution, audit.as_ref(), deps).await?;
+    let found = match by_key(asker, id, deps).await? {
+        Some(found) => Some(found),
+        None => by_plan(id, deps).await?,
+    };
+    let Found {
+        execution,
+        plan,
+        audit,
+    } = found.ok_or(Problem::NoRecovery)?;
     match &plan {
-        Some(plan) if !operator.may_name(&plan.cluster, &plan.group) => {
-            return Err(Problem::NotAllowed {
-                group: plan.group.0.clone(),
-            });
-        }
-        Some(_) => {}
+        Some(plan) if operator.may_name(&plan.cluster, &plan.group) => {}
+        Some(_) => return Err(Problem::NoRecovery),
         // An audit record has the cluster's id. Its name, which the sender's list goes by, is in the input alone.
         None => {
-            let input = deps.executions.input(&arn).await?;
-            may_see(operator, &input.unwrap_or_default(), &deps.config)?;
+            let input = execution.input.as_ref();
+            may_see(operator, input.unwrap_or(&Value::Null), &deps.config)?;
         }
     }
     let recovery = match &plan {
@@ -73,11 +83,52 @@ pub(super) async fn show(
     })
 }
 
+/// The execution that an asker's own key stands for; with its plan, by its audit record or by when it started.
+async fn by_key(asker: Asker<'_>, key: &str, deps: &WebhookDeps) -> Result<Option<Found>, Problem> {
+    let name = execution_name(asker, key);
+    let arn = execution_arn(&deps.state_machine, &name).ok_or(Problem::NoRecovery)?;
+    let Some(execution) = deps.executions.describe(&arn).await? else {
+        return Ok(None);
+    };
+    let audit = deps.store.audit_of(&arn).await?;
+    let recorded = audit.as_ref().and_then(|audit| audit.plan.clone());
+    let id = recorded.unwrap_or_else(|| plan_id(&arn, execution.started_at));
+    Ok(Some(Found {
+        plan: deps.store.plan(&id).await?,
+        execution,
+        audit,
+    }))
+}
+
+/// The execution that carries out a plan, or else the one that made it.
+async fn by_plan(id: &str, deps: &WebhookDeps) -> Result<Option<Found>, Problem> {
+    let id = PlanId(id.to_owned());
+    let Some(plan) = deps.store.plan(&id).await? else {
+        return Ok(None);
+    };
+    let recovery = deps.store.recovery(&id).await?;
+    let named = |name: &str| execution_arn(&deps.state_machine, name);
+    let arn = match recovery.map(|recovery| recovery.execution) {
+        Some(owner) => Some(owner),
+        None if plan.execution.starts_with("arn:") => Some(plan.execution.clone()),
+        // The guard's runs are no executions; the one that it starts for a plan has the plan's name.
+        None => named(&plan.id.0),
+    };
+    let arn = arn.ok_or(Problem::NoRecovery)?;
+    let Some(execution) = deps.executions.describe(&arn).await? else {
+        return Ok(None);
+    };
+    Ok(Some(Found {
+        audit: deps.store.audit_of(&arn).await?,
+        plan: Some(plan),
+        execution,
+    }))
+}
+
 /// Whether an execution that has no plan is about a group that the operator may name. To all others it is as unknown as
 /// one that never was.
 pub(super) fn may_see(operator: &Sender, input: &Value, config: &Config) -> Result<(), Problem> {
-    let about = [&input["alert"], &input["request"]];
-    let about = about.into_iter().find(|about| about.is_object());
+    let about = Some(&input["request"]).filter(|about| about.is_object());
     let about = about.ok_or(Problem::NoRecovery)?;
     let only = config.cluster(None).map(|cluster| cluster.name.as_str());
     match (about["cluster"].as_str().or(only), about["group"].as_str()) {
@@ -86,28 +137,6 @@ pub(super) fn may_see(operator: &Sender, input: &Value, config: &Config) -> Resu
         }
         _ => Err(Problem::NoRecovery),
     }
-}
-
-/// The plan of an execution: by its audit record, by its own name (guard's), or by when it started (a request's).
-async fn plan_of(
-    arn: &str,
-    id: &str,
-    execution: &Execution,
-    audit: Option<&Audit>,
-    deps: &WebhookDeps,
-) -> Result<Option<PlanRecord>, Problem> {
-    let recorded = audit.and_then(|audit| audit.plan.clone());
-    let candidates = [
-        recorded,
-        Some(plan_id(arn, execution.started_at)),
-        Some(PlanId(id.to_owned())),
-    ];
-    for candidate in candidates.into_iter().flatten() {
-        if let Some(plan) = deps.store.plan(&candidate).await? {
-            return Ok(Some(plan));
-        }
-    }
-    Ok(None)
 }
 
 /// How far it has come.
@@ -162,8 +191,8 @@ fn word(status: Status) -> &'static str {
     }
 }
 
-/// The last word, without the partitions: there may be thousands.
-fn result(audit: &Audit) -> Value {
+/// The last word, without the partitions and with the foremost refusals alone: there may be thousands of both.
+pub(super) fn result(audit: &Audit) -> Value {
     let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
     for partition in &audit.partitions {
         let outcome = partition.outcome.as_ref().map(|outcome| json!(outcome));
@@ -183,8 +212,9 @@ fn result(audit: &Audit) -> Value {
         "decided_at": audit.decided_at,
         "outcome": audit.outcome,
         "partitions": outcomes,
-        "refusals": audit.refusals.iter().map(|refusal| json!({
+        "refusals": reasons::foremost(&audit.refusals).into_iter().map(|refusal| json!({
             "refusal": refusal, "message": refusal.to_string(),
         })).collect::<Vec<_>>(),
+        "refusals_by_code": reasons::by_code(&audit.refusals).into_iter().collect::<BTreeMap<_, _>>(),
     })
 }

@@ -37,6 +37,8 @@ pub(super) struct Ask<'a> {
     pub(super) rules: Option<&'a AlertRules>,
     pub(super) subject: Subject,
     pub(super) since: Option<Timestamp>,
+    /// A hash of what an operator asks for, so that the same key with another ask is told apart.
+    pub(super) asked: Option<String>,
     /// Without its incident.
     pub(super) event: GuardEvent,
 }
@@ -72,6 +74,7 @@ async fn claim(deps: &WebhookDeps, ask: &Ask<'_>) -> Result<Option<String>, Prob
         subject: &ask.subject,
         run: &run,
         since: ask.since,
+        asked: ask.asked.as_deref(),
         cooldown_seconds: ask
             .rules
             .map_or(REQUEST_REMEMBERED, |rules| rules.cooldown_seconds),
@@ -80,6 +83,7 @@ async fn claim(deps: &WebhookDeps, ask: &Ask<'_>) -> Result<Option<String>, Prob
         match deps.store.claim_incident(&claim, (deps.now)()).await? {
             Claimed::Yes(incident) => return Ok(Some(incident)),
             Claimed::Covered => return Ok(None),
+            Claimed::Otherwise => return Err(Problem::KeyUsed),
             Claimed::UnderWay => tokio::time::sleep(BETWEEN_LOOKS).await,
         }
     }

@@ -8,10 +8,13 @@ use super::choose::groups;
 use super::http::{Answer, LONGEST_BODY, Request};
 use super::operator::{guard_event, key, rewind_input};
 use super::problem::Problem;
-use super::recovery::may_see;
+use super::recovery::{may_see, result};
 use super::{TokenIssuer, person};
 use crate::config::{Config, Sender, SenderKind};
-use crate::domain::identity::Identity;
+use crate::domain::audit::{Audit, AuditStatus};
+use crate::domain::identity::{Identity, Requester};
+use crate::domain::offset::TopicPartition;
+use crate::domain::refusal::Refusal;
 use crate::wire::guard::{AskedAction, GuardAsk};
 
 const CONFIG: &str = r#"
@@ -396,18 +399,18 @@ fn what_has_no_plan_is_shown_to_those_who_may_name_its_group_and_unknown_to_othe
     bound.cluster = Some("main".to_owned());
     let unknown = Err("NO_SUCH_RECOVERY");
     let of = |cluster: &str, group: &str| json!({ "cluster": cluster, "group": group });
-    for kind in ["alert", "request"] {
-        let input = |cluster, group| json!({ kind: of(cluster, group) });
-        assert_eq!(may(&bound, &input("main", "shipment-sync")), Ok(()));
-        assert_eq!(may(&bound, &input("main", "payroll")), unknown);
-        assert_eq!(may(&bound, &input("other", "shipment-sync")), unknown);
-        let anybody = Sender::person("Mara Ito");
-        assert_eq!(may(&anybody, &input("other", "payroll")), Ok(()));
-    }
+    let input = |cluster, group| json!({ "request": of(cluster, group) });
+    assert_eq!(may(&bound, &input("main", "shipment-sync")), Ok(()));
+    assert_eq!(may(&bound, &input("main", "payroll")), unknown);
+    assert_eq!(may(&bound, &input("other", "shipment-sync")), unknown);
+    let anybody = Sender::person("Mara Ito");
+    assert_eq!(may(&anybody, &input("other", "payroll")), Ok(()));
     for nowhere in [
         Value::Null,
         json!({}),
-        json!({ "alert": { "cluster": "main" } }),
+        // No key of an operator stands for an alert.
+        json!({ "alert": of("main", "shipment-sync") }),
+        json!({ "request": { "cluster": "main" } }),
         // Of two clusters, none is meant.
         json!({ "request": { "group": "shipment-sync" } }),
         json!({ "reconcile": of("main", "shipment-sync") }),
@@ -417,13 +420,52 @@ fn what_has_no_plan_is_shown_to_those_who_may_name_its_group_and_unknown_to_othe
 }
 
 #[test]
-fn a_key_may_name_an_execution_and_a_fresh_one_is_made_where_there_is_none() {
+fn an_answer_tells_the_foremost_of_many_refusals_and_counts_them_all() {
+    let rejected = |partition| Refusal::BrokerRejected {
+        partition: TopicPartition::new("t", partition),
+        error: "UNKNOWN_MEMBER_ID".to_owned(),
+    };
+    let mut refusals: Vec<_> = (0..10_000).map(rejected).collect();
+    refusals.push(Refusal::ApplySwitchedOff);
+    let audit = Audit {
+        at: AT.parse().unwrap(),
+        plan: None,
+        execution: "e".to_owned(),
+        cluster_id: None,
+        group: None,
+        status: AuditStatus::Failed,
+        code: "REFUSED".to_owned(),
+        message: String::new(),
+        requested_by: String::new(),
+        requester: Requester::Unverified,
+        reason: String::new(),
+        decided_by: None,
+        decider: None,
+        decided_at: None,
+        digest: None,
+        refusals,
+        outcome: None,
+        partitions: Vec::new(),
+    };
+    let told = result(&audit);
+    let named = told["refusals"].as_array().unwrap();
+    assert_eq!(named.len(), 10);
+    assert_eq!(named[9]["message"], Refusal::ApplySwitchedOff.to_string());
+    let counts = json!({"BROKER_REJECTED": 10_000, "APPLY_SWITCHED_OFF": 1});
+    assert_eq!(told["refusals_by_code"], counts);
+    assert!(told.to_string().len() < 16 * 1024);
+}
+
+#[test]
+fn a_key_is_the_callers_and_a_fresh_one_is_made_where_there_is_none() {
     let with = |value: &str| Request {
         headers: [("Idempotency-Key".to_owned(), value.to_owned())].into(),
         ..Request::default()
     };
-    assert_eq!(key(&with("release_42-a")).unwrap(), "release_42-a");
-    for wrong in ["", "a b", "a/b", "ä", &"x".repeat(81)] {
+    for right in ["release_42-a", "release-4.2", &"x".repeat(128)] {
+        assert_eq!(key(&with(right)).unwrap(), right);
+    }
+    for wrong in ["", "a b", "a/b", "ä", &"x".repeat(129)] {
         let answer = Answer::from(key(&with(wrong)).unwrap_err());
         assert_eq!(answer.status, 400, "{wrong:?}");
     }
@@ -452,6 +494,23 @@ fn a_body_has_a_limit_however_it_is_encoded() {
     assert_eq!(text(BASE64.encode(more.as_bytes()), true), Err(413));
     assert_eq!(text(BASE64.encode(b"\xff\xfe"), true), Err(400));
     assert_eq!(text("no base64!".to_owned(), true), Err(400));
+}
+
+#[test]
+fn a_rewind_that_no_state_has_room_for_is_not_started() {
+    let config = config();
+    let rewind = |partitions: i32| {
+        let offsets: Vec<_> = (0..partitions)
+            .map(|partition| json!({"topic": "shipments", "partition": partition, "offset": 5}))
+            .collect();
+        let body = json!({"request": {"group": "shipment-sync", "cluster": "main", "to_offsets": offsets}});
+        let body = body.to_string();
+        assert!(body.len() < LONGEST_BODY);
+        rewind_input(&config, sender(&config, "oncall"), &body)
+            .map_err(|problem| Answer::from(problem).status)
+    };
+    assert!(rewind(2_000).is_ok());
+    assert_eq!(rewind(4_000).unwrap_err(), 413);
 }
 
 #[test]

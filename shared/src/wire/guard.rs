@@ -122,3 +122,13 @@ pub struct AlertRef {
     /// The group.
     pub group: GroupId,
 }
+
+impl AlertRef {
+    /// Whether it may be asked after: its names are parts of a key, which has room for so much.
+    #[must_use]
+    pub fn can_be_a_key(&self) -> bool {
+        self.run_id.len() <= 64
+            && self.cluster.len() <= 100
+            && self.group.0.len() <= super::LONGEST_TEXT
+    }
+}

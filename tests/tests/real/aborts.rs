@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::time::{Duration, Instant};
 
+use offset_guard::app::report::{self, Own};
 use offset_guard::app::{apply, approval, plan, plan_id};
 use offset_guard::domain::approval::{ApprovalStatus, Decision};
 use offset_guard::domain::audit::Audit;
@@ -18,7 +19,7 @@ use offset_guard::executions::Executions;
 use offset_guard::kafka::{GroupReader, GroupWriter, RecordReader};
 use offset_guard::slack::{Slack, SlackError};
 use offset_guard::store::TaskToken;
-use offset_guard::wire::PlanStep;
+use offset_guard::wire::{Asked, PlanStep};
 use offset_guard_local::client::Commit;
 use offset_guard_local::operator::{Execution, Function, Invoked, form_token};
 use offset_guard_local::stack::{Stack, StackOptions};
@@ -288,7 +289,13 @@ async fn a_claim_that_came_between_two_looks_of_the_sweep_is_released() -> Outco
     let plan = case.plan_of(&execution).await?;
     // As if the plan step had claimed the group just when the sweep wrote that there was nothing.
     let slack = Slack::new(Err(SlackError::NotConfigured));
-    offset_guard::app::report::end(&case.world.store, &slack, &execution.arn, None, None).await?;
+    let blind = Own {
+        execution: &execution.arn,
+        started_at: None,
+        planned: None,
+        asked: Asked::Nothing,
+    };
+    report::end(&case.world.store, &slack, &blind, None).await?;
     execution.abort().await?;
     case.reconcile(&plan, 1).await?.end().await?;
     case.ended(&execution, "NOT_PLANNED").await?;

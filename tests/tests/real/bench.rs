@@ -26,6 +26,7 @@ use offset_guard::store::{LinkHash, Store, TaskToken};
 use offset_guard::wire::{CheckpointEvent, PlanStep, PlanVerdict};
 use offset_guard_local::client::{Client, Commit};
 use offset_guard_tests::World;
+use offset_guard_tests::step_functions::unreachable;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use ulid::Ulid;
@@ -357,6 +358,7 @@ impl Bench {
         }}))?;
         report::run(
             &self.store,
+            &unreachable(),
             &Slack::new(Err(SlackError::NotConfigured)),
             &self.execution,
             None,
@@ -443,7 +445,12 @@ impl AlterGroups for Faulty<'_> {
             }
             Act::SendAndFence => {
                 let answers = send.await;
-                match self.bench.store.raise_fence(self.plan).await {
+                match self
+                    .bench
+                    .store
+                    .raise_fence(self.plan, &self.bench.execution)
+                    .await
+                {
                     Ok(_) => answers,
                     Err(_) => unknown(),
                 }

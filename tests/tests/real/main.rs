@@ -9,6 +9,7 @@ mod bench;
 mod browser;
 mod checkpoints;
 mod events;
+mod forged;
 mod guard;
 mod guard_situations;
 mod history;

@@ -86,6 +86,32 @@ async fn ten_thousand_partitions_in_one_group() -> Outcome {
     });
     assert_eq!(verified.count(), all);
     step.took("proof and audit");
+    refused_in_every_partition(world, &world.group("test")).await?;
+    step.took("a refusal of every partition");
+    Ok(())
+}
+
+/// As many refusals as there are partitions, and more, go through the state machine, whose states and causes have room
+/// for a few.
+async fn refused_in_every_partition(world: &World, group: &str) -> Outcome {
+    let rewind = world.rewind(group, &json!({"shift_by": 1_000}));
+    let execution = world.operator.request(rewind).await?;
+    let ended = execution.end().await?;
+    assert_eq!((ended.status.as_str(), ended.code()), ("FAILED", "REFUSED"));
+    let cause = ended.cause.ok_or("it ended without a cause")?;
+    assert!(
+        cause.contains("10000 OFFSET_ABOVE_HIGH_WATERMARK"),
+        "{cause}"
+    );
+    // The longest cause of a Fail state, and far from the 256 KiB of a state.
+    assert!(cause.chars().count() < 32_768, "{}", cause.len());
+    let audit = world.store.audit_of(&execution.arn).await?;
+    let refusals = audit.ok_or("there is no audit record")?.refusals;
+    assert!(
+        refusals.len() >= usize::try_from(wide::PARTITIONS)?,
+        "{}",
+        refusals.len()
+    );
     Ok(())
 }
 

@@ -224,6 +224,26 @@ async fn ask(world: &World, token: Option<&str>, key: &str, body: &Value) -> Res
     .await
 }
 
+/// Until what is shown to the owner of a token under a key has come so far.
+async fn until_shown(world: &World, token: &str, key: &str, code: &str) -> Outcome {
+    let address = format!("{}/v1/recoveries/{key}", world.stack.output("ApiUrl")?);
+    let http = crate::asked::to_loopback(&address)?;
+    let bearer = format!("Bearer {token}");
+    let headers = [("authorization", bearer.as_str())];
+    let asked = std::time::Instant::now();
+    loop {
+        let answer = request(&http, Method::GET, &address, &headers, None).await?;
+        let shown: Value = serde_json::from_str(&answer.body)?;
+        if shown["code"] == code {
+            return Ok(());
+        }
+        if asked.elapsed() > PATIENCE {
+            return Err(format!("{code} was waited for: {}", answer.body).into());
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    }
+}
+
 async fn only_tokens_for_this_api_ask_for_anything(world: &World, keycloak: &Keycloak) -> Outcome {
     let body = json!({ "request": { "group": world.group("test"), "shift_by": -1 } });
     let good = token(keycloak, keycloak::API_CLIENT, "mara").await?;
@@ -276,8 +296,16 @@ async fn four_eyes_are_two_people(world: &World, keycloak: &Keycloak) -> Outcome
     let again = ask(world, Some(&maras), &key, &body).await?;
     assert_eq!(again.status, 200, "{}", again.body);
     let danas = token(keycloak, keycloak::API_CLIENT, "dana").await?;
-    let taken = ask(world, Some(&danas), &key, &body).await?;
+    // A key is the asker's own: hers stands for another request, which finds the group held.
+    let hers = ask(world, Some(&danas), &key, &body).await?;
+    assert_eq!(hers.status, 202, "{}", hers.body);
+    let mut others = body.clone();
+    others["request"]["shift_by"] = json!(-2);
+    let taken = ask(world, Some(&maras), &key, &others).await?;
     assert_eq!(taken.status, 422, "{}", taken.body);
+    for (token, code) in [(&maras, "WAITING_FOR_APPROVAL"), (&danas, "ENDED")] {
+        until_shown(world, token, &key, code).await?;
+    }
 
     let link = link_of(world, &topic).await?;
     let approval = world.store.approval(&crate::asked::hash_of(&link)).await?;

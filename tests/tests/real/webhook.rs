@@ -24,7 +24,9 @@ use ulid::Ulid;
 use crate::asked::{Answer, Result, request, to_loopback};
 
 /// The senders, each with the secret of its own name in it.
-const SENDERS: [&str; 6] = ["am", "patient", "am2", "grafana", "plain", "oncall"];
+const SENDERS: [&str; 7] = [
+    "am", "patient", "am2", "grafana", "plain", "oncall", "narrow",
+];
 
 /// A cool-down that a test can wait for.
 const COOLDOWN: Duration = Duration::from_secs(4);
@@ -46,11 +48,17 @@ fn senders() -> String {
         ("grafana", "grafana", ""),
         ("plain", "json", ""),
         ("oncall", "operator", ""),
+        ("narrow", "operator", ""),
     ]
     .map(|(name, kind, more)| {
+        let groups = if name == "narrow" {
+            "waiting-*"
+        } else {
+            "test-*"
+        };
         format!(
             "[senders.{name}]\nkind = \"{kind}\"\nsecret = \"{arn}{name}\"\n\
-             groups = [\"test-*\"]\n{more}"
+             groups = [\"{groups}\"]\n{more}"
         )
     })
     .join("\n")
@@ -410,6 +418,7 @@ async fn a_start_that_fails_is_lost_nowhere(stage: &Stage) -> Outcome {
         subject: &subject,
         run: "dead",
         since: None,
+        asked: None,
         cooldown_seconds: 60,
     };
     let before = Timestamp::now() - SignedDuration::from_secs(11);
@@ -554,7 +563,7 @@ async fn a_request_to_guard(stage: &Stage) -> Outcome {
             ("idempotency-key", String::from(key)),
         ]
     };
-    let ask = async |key| {
+    let ask_for = async |key, body: &Value| {
         let headers = headers(key);
         let headers = headers
             .each_ref()
@@ -564,9 +573,17 @@ async fn a_request_to_guard(stage: &Stage) -> Outcome {
             .send(Method::POST, path, &headers, Some(body.to_string()))
             .await
     };
-    assert_code(&ask("release-42").await?, 202, "ACCEPTED");
-    assert_code(&ask("release-42").await?, 200, "DUPLICATE");
+    let ask = async |key| ask_for(key, &body).await;
+    assert_code(&ask("release-4.2").await?, 202, "ACCEPTED");
+    assert_code(&ask("release-4.2").await?, 200, "DUPLICATE");
     assert_code(&ask("release 43").await?, 400, "INVALID_REQUEST");
+    let mut other = body.clone();
+    other["ask"]["partition"] = json!(2);
+    assert_code(
+        &ask_for("release-4.2", &other).await?,
+        422,
+        "IDEMPOTENCY_KEY_USED",
+    );
     // Without a key each is another request.
     assert_code(&stage.post("oncall", &body).await?, 202, "ACCEPTED");
     assert_code(&stage.post("oncall", &body).await?, 202, "ACCEPTED");
@@ -576,7 +593,12 @@ async fn a_request_to_guard(stage: &Stage) -> Outcome {
     wanted["requested_by"] = json!("oncall, for ada (not verified)");
     assert_eq!(events[0]["ask"], wanted);
     stage.run(&events[0], true).await?;
-    assert_code(&ask("release-42").await?, 200, "DUPLICATE");
+    assert_code(&ask("release-4.2").await?, 200, "DUPLICATE");
+    assert_code(
+        &ask_for("release-4.2", &other).await?,
+        422,
+        "IDEMPOTENCY_KEY_USED",
+    );
     Ok(())
 }
 
@@ -609,7 +631,7 @@ async fn a_rewind_from_its_request_to_its_end(stage: &Stage) -> Outcome {
         .await?;
     let body = json!({"request": {"group": group, "shift_by": -3, "reason": "a bad release", "requested_by": "ada"}});
     let token = format!("Bearer {}", secret("oncall"));
-    let key = format!("k-{}", Ulid::generate());
+    let key = format!("release-4.2-{}", Ulid::generate());
     let ask = async |key: &str, body: &Value| {
         let headers = [("authorization", token.as_str()), ("idempotency-key", key)];
         let body = Some(body.to_string());
@@ -644,6 +666,13 @@ async fn a_rewind_from_its_request_to_its_end(stage: &Stage) -> Outcome {
     assert_eq!(shown["requested_by"], "oncall, for ada (not verified)");
     assert_eq!(shown["group"], group);
     assert_eq!(world.offsets(&group, &topic, 1).await?, [Some(5)]);
+    // Its plan leads to it too, and its own words are told apart from another's after its end as before it.
+    let plan = shown["plan"].as_str().ok_or("no plan is named")?.to_owned();
+    let by_plan: Value = serde_json::from_str(&look(&plan, &token).await?.body)?;
+    assert_eq!(by_plan["result"], shown["result"]);
+    assert_code(&ask(&key, &body).await?, 200, "DUPLICATE");
+    assert_code(&ask(&key, &other).await?, 422, "IDEMPOTENCY_KEY_USED");
+    keys_are_the_senders_own(stage, &plan, &key, &group, &body).await?;
 
     // A live one waits for approval, whoever asks.
     let mut live = body.clone();
@@ -679,6 +708,52 @@ async fn a_rewind_from_its_request_to_its_end(stage: &Stage) -> Outcome {
     assert_code(&look(&key, &am).await?, 403, "NOT_AN_OPERATOR");
     assert_code(&look(&key, "Bearer x").await?, 401, "NOT_AUTHENTICATED");
     assert_code(&look("none", &token).await?, 404, "NO_SUCH_RECOVERY");
+    Ok(())
+}
+
+/// Whatever key an operator writes, the execution has a name of that operator's own.
+async fn keys_are_the_senders_own(
+    stage: &Stage,
+    plan: &str,
+    key: &str,
+    group: &str,
+    body: &Value,
+) -> Outcome {
+    let world = &stage.world;
+    let bearer = |sender| format!("Bearer {}", secret(sender));
+    let ask = async |sender, key: &str| {
+        let authorization = bearer(sender);
+        let headers = [
+            ("authorization", authorization.as_str()),
+            ("idempotency-key", key),
+        ];
+        let body = Some(body.to_string());
+        stage.send(Method::POST, "/rewinds", &headers, body).await
+    };
+    for name in [plan.to_owned(), format!("{plan}-reconcile-1")] {
+        assert_code(&ask("oncall", &name).await?, 202, "ACCEPTED");
+        // Nothing has taken the name that the sweep or the guard would give.
+        let taken = world.operator.named(&name).ended().await;
+        assert!(taken.is_err(), "{name}: {taken:?}");
+    }
+    // What another sender asked for under the same key is its own, and nobody else's.
+    let look = async |sender, id: &str| {
+        let path = format!("/recoveries/{id}");
+        let authorization = bearer(sender);
+        stage
+            .send(
+                Method::GET,
+                &path,
+                &[("authorization", authorization.as_str())],
+                None,
+            )
+            .await
+    };
+    assert_code(&look("narrow", key).await?, 404, "NO_SUCH_RECOVERY");
+    // Nor does a plan of a group that a sender may not name tell it anything.
+    let unseen = look("narrow", plan).await?;
+    assert_code(&unseen, 404, "NO_SUCH_RECOVERY");
+    assert!(!unseen.body.contains(group), "{}", unseen.body);
     Ok(())
 }
 

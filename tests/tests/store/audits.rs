@@ -6,8 +6,9 @@ use offset_guard::domain::plan::{Plan, PlanDigest, PlanResult, Source};
 use offset_guard::domain::recovery::{Claim, LONGEST_REQUEST, Outcome, PartitionOutcome, Recovery};
 use offset_guard::domain::refusal::Refusal;
 use offset_guard::slack::{Slack, SlackError};
-use offset_guard::store::{Closed, ErrorClass, Opened, Store};
+use offset_guard::store::{Closed, ErrorClass, Opened, Reporter, Store};
 
+use offset_guard_tests::step_functions::unreachable;
 use serde_json::json;
 
 use super::support::{
@@ -57,7 +58,7 @@ async fn open(store: &Store, n: usize) {
 }
 
 async fn close(store: &Store, audit: &Audit) -> Closed {
-    store.close(audit).await.unwrap()
+    store.close(audit, Reporter::Itself(&[])).await.unwrap()
 }
 
 #[tokio::test]
@@ -158,7 +159,7 @@ async fn a_claim_that_is_taken_over_at_the_same_moment_stays() {
         let claim: Claim = claim(theirs, at(9000));
         let next = of(theirs);
         let (closed, opened) = tokio::join!(
-            store.close(&end),
+            store.close(&end, Reporter::Itself(&[])),
             store.open_recovery(&next, &claim, at(1000))
         );
         assert_eq!(
@@ -282,7 +283,8 @@ async fn a_plan_step_that_failed_after_its_claim_lets_the_group_go() {
     let error = json!({"error": {"Error": "OffsetGuard.Transient", "Cause": "throttled"}});
     let state = serde_json::from_value(error).unwrap();
     let slack = Slack::new(Err(SlackError::NotConfigured));
-    let reported = report::run(&store, &slack, "execution-1", Some(at(0)), &state).await;
+    let nobody = unreachable();
+    let reported = report::run(&store, &nobody, &slack, "execution-1", Some(at(0)), &state).await;
     assert_eq!(reported.unwrap().code, "NOT_PLANNED");
     assert_eq!(store.claim(&cluster(), &group()).await.unwrap(), None);
     assert_eq!(store.open_recoveries().await.unwrap(), []);

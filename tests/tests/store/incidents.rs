@@ -29,6 +29,7 @@ async fn claim(
         subject,
         run,
         since,
+        asked: None,
         cooldown_seconds: COOLDOWN,
     };
     store.claim_incident(&claim, now).await.unwrap()
@@ -75,6 +76,53 @@ async fn a_run_goes_from_its_claim_to_the_end_of_its_cool_down() {
     assert_ne!(next, key);
     let seen = store.incident(&subject).await.unwrap().unwrap();
     assert_eq!(seen.started_at, None, "of the new run");
+}
+
+#[tokio::test]
+async fn a_key_stands_for_one_request_for_as_long_as_its_run_is_remembered() {
+    let table = Table::new().await;
+    let store = table.store();
+    let subject = Subject::Request {
+        sender: "oncall".to_owned(),
+        key: "release-4.2".to_owned(),
+    };
+    let ask = async |asked, now| {
+        let claim = IncidentClaim {
+            subject: &subject,
+            run: "run",
+            since: None,
+            asked,
+            cooldown_seconds: COOLDOWN,
+        };
+        store.claim_incident(&claim, now).await.unwrap()
+    };
+    let Claimed::Yes(key) = ask(Some("partition 1"), at(0)).await else {
+        panic!("it is claimed");
+    };
+    let both = async |now| {
+        (
+            ask(Some("partition 1"), now).await,
+            ask(Some("partition 2"), now).await,
+        )
+    };
+    assert_eq!(both(at(1)).await, (Claimed::UnderWay, Claimed::Otherwise));
+    assert!(store.incident_queued(&key, at(2)).await.unwrap());
+    assert_eq!(both(at(3)).await, (Claimed::Covered, Claimed::Otherwise));
+    assert!(store.incident_started(&key, at(4)).await.unwrap());
+    assert!(store.incident_finished(&key, true, at(5)).await.unwrap());
+    assert_eq!(both(at(304)).await, (Claimed::Covered, Claimed::Otherwise));
+    // Forgotten, it is a new one's, which is told apart from the old one too.
+    let Claimed::Yes(key) = ask(Some("partition 2"), at(305)).await else {
+        panic!("it is claimed");
+    };
+    assert!(store.incident_queued(&key, at(306)).await.unwrap());
+    assert_eq!(both(at(307)).await, (Claimed::Otherwise, Claimed::Covered));
+    // What was taken before this was kept is taken for the same.
+    for mut item in table.items("INCIDENT#REQUEST#oncall#release-4.2").await {
+        assert!(item.remove("asked").is_some());
+        table.put(item).await;
+    }
+    assert_eq!(both(at(308)).await, (Claimed::Covered, Claimed::Covered));
 }
 
 #[tokio::test]

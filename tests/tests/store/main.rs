@@ -9,6 +9,8 @@ mod audits;
 #[cfg(test)]
 mod checkpoints;
 #[cfg(test)]
+mod executions;
+#[cfg(test)]
 mod guard_runs;
 #[cfg(test)]
 mod incidents;
@@ -16,6 +18,8 @@ mod incidents;
 mod plans;
 #[cfg(test)]
 mod quarantine;
+#[cfg(test)]
+mod reconcile;
 #[cfg(test)]
 mod recoveries;
 mod requesters;

@@ -244,7 +244,11 @@ async fn as_many_refusals_as_there_are_partitions_are_kept() {
         store.note_refusals(&plan, refusals).await.unwrap();
         assert_eq!(stored(&store, 1).await.refusals, refusals);
     }
-    let raised = store.raise_fence(&plan).await.unwrap().unwrap();
+    let raised = store
+        .raise_fence(&plan, "execution-1")
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(raised.refusals, refusals);
 }
 
@@ -254,7 +258,7 @@ async fn nothing_is_sent_after_the_fence() {
     let store = table.store();
     let plan = plan_id(1);
     let may_send = async || store.may_send(&plan).await.unwrap();
-    assert_eq!(store.raise_fence(&plan).await.unwrap(), None);
+    assert_eq!(store.raise_fence(&plan, "execution-1").await.unwrap(), None);
     assert!(!store.begin_apply(&plan, at(60)).await.unwrap());
     assert_eq!(may_send().await, (false, None));
 
@@ -265,7 +269,11 @@ async fn nothing_is_sent_after_the_fence() {
         store.set_apply_switch(on).await.unwrap();
         assert_eq!(may_send().await, (true, Some(on)));
     }
-    let after = store.raise_fence(&plan).await.unwrap().unwrap();
+    let after = store
+        .raise_fence(&plan, "execution-1")
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!((after.fence, after.apply_until), (1, Some(at(60))));
     assert_eq!(may_send().await, (false, Some(false)));
     assert!(!store.begin_apply(&plan, at(90)).await.unwrap());
@@ -300,7 +308,14 @@ async fn twenty_raise_the_fence_twenty_times() {
     assert_eq!(open(&store, 1).await, Opened::Yes);
     let mut fences = race(|_| {
         let store = store.clone();
-        async move { store.raise_fence(&plan_id(1)).await.unwrap().unwrap().fence }
+        async move {
+            store
+                .raise_fence(&plan_id(1), "execution-1")
+                .await
+                .unwrap()
+                .unwrap()
+                .fence
+        }
     })
     .await;
     fences.sort_unstable();

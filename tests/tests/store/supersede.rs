@@ -1,6 +1,6 @@
 use offset_guard::domain::approval::ApprovalStatus;
 use offset_guard::domain::recovery::Recovery;
-use offset_guard::store::{Decided, Lapse, Opened, Store};
+use offset_guard::store::{Decided, Lapse, Opened, Reporter, Store};
 
 use super::approvals::{approve, link, request, status};
 use super::audits::audit;
@@ -91,7 +91,7 @@ async fn a_recovery_that_is_decided_admitted_or_over_stays() {
             }
             "admitted" => store.set_apply_by(&plan_id(1), at(600)).await.unwrap(),
             "fenced" => {
-                store.raise_fence(&plan_id(1)).await.unwrap();
+                store.raise_fence(&plan_id(1), "execution-1").await.unwrap();
             }
             _ => {}
         }
@@ -140,7 +140,8 @@ async fn the_end_of_a_superseded_recovery_leaves_the_other_its_group() {
     let store = table.store();
     waiting(&store, true).await;
     assert!(supersede(&store, 2).await);
-    store.close(&audit(1, None)).await.unwrap();
+    let own = Reporter::Itself(&[]);
+    store.close(&audit(1, None), own).await.unwrap();
     let held = store.claim(&cluster(), &group()).await.unwrap();
     assert_eq!(held, Some(claim(2, at(2000))));
     let open = store.open_recoveries().await.unwrap();

@@ -324,6 +324,7 @@ pub(crate) fn recovery(n: usize) -> Recovery {
         apply_until: None,
         apply_ended_at: None,
         superseded_by: None,
+        reconciled_by: None,
         refusals: vec![],
         outcome: None,
         closed_at: None,

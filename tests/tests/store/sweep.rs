@@ -1,26 +1,10 @@
-use aws_credential_types::Credentials;
-use aws_sdk_sfn::config::retry::RetryConfig;
-use aws_sdk_sfn::config::{BehaviorVersion, Region};
 use offset_guard::app::sweep;
 use offset_guard::error::Error;
-use offset_guard::executions::Executions;
 use offset_guard::slack::{Slack, SlackError};
 use offset_guard::store::Opened;
+use offset_guard_tests::step_functions::unreachable;
 
 use super::support::{Table, at, claim, recovery};
-
-/// Step Functions, out of reach.
-fn unreachable() -> Executions {
-    let config = aws_sdk_sfn::Config::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::new("us-east-1"))
-        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
-        .retry_config(RetryConfig::disabled())
-        // Nothing listens on the discard port.
-        .endpoint_url("http://127.0.0.1:9")
-        .build();
-    Executions::new(aws_sdk_sfn::Client::from_conf(config))
-}
 
 #[tokio::test]
 async fn a_sweep_that_leaves_something_open_fails() {

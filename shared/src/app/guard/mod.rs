@@ -26,7 +26,7 @@ use crate::domain::guard::run::{self, GuardRun};
 use crate::domain::guard::verdict::{Finding, GroupFinding, Status};
 use crate::domain::offset::{ClusterId, GroupId};
 use crate::domain::plan::PlanId;
-use crate::domain::refusal::Refusal;
+use crate::domain::reasons;
 use crate::error::{Error, chain};
 use crate::executions::Executions;
 use crate::ports::{KeepRecords, ReadGroups, ReadRecords};
@@ -119,7 +119,7 @@ pub struct GuardResult {
     pub summary: String,
     /// The plan that was made.
     pub plan: Option<PlanId>,
-    /// The codes of what is not proposed, where something might have been.
+    /// The codes of what is not proposed, where something might have been, and how often each.
     pub withheld: Vec<String>,
     /// What is wrong with the group as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -140,7 +140,7 @@ impl GuardResult {
             status: run.status,
             summary: run.summary(),
             plan: run.plan().cloned(),
-            withheld: run.withheld.iter().map(Refusal::code).collect(),
+            withheld: reasons::codes(&run.withheld),
             of_group: run.of_group.clone(),
             findings: Vec::new(),
         }

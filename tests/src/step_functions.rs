@@ -1,0 +1,130 @@
+//! A stand-in for Step Functions that says of executions what a test wants to be said: the local AWS knows no execution
+//! that it does not know yet, and none that is redriven.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aws_credential_types::Credentials;
+use aws_sdk_sfn::config::retry::RetryConfig;
+use aws_sdk_sfn::config::{BehaviorVersion, Region};
+use offset_guard::executions::Executions;
+use serde_json::{Value, json};
+
+use crate::loopback::{Request, Server};
+
+/// What is said of each execution, by its ARN: its status and its input.
+type Known = Arc<Mutex<BTreeMap<String, (String, Value)>>>;
+
+/// The stand-in; it ends when this is dropped.
+#[derive(Debug)]
+pub struct StepFunctions {
+    known: Known,
+    server: Server,
+}
+
+impl StepFunctions {
+    /// One that knows no execution.
+    ///
+    /// # Errors
+    /// There is no port.
+    pub async fn start() -> io::Result<Self> {
+        let known = Known::default();
+        let asked = known.clone();
+        let server = Server::start(move |request| {
+            let answer = answer(&asked, &request);
+            async move { answer }
+        })
+        .await?;
+        Ok(Self { known, server })
+    }
+
+    /// A client of it.
+    #[must_use]
+    pub fn executions(&self) -> Executions {
+        executions(&self.server.url)
+    }
+
+    /// Lets an execution have this status, as `DescribeExecution` writes it, and no input.
+    pub fn put(&self, arn: &str, status: &str) {
+        self.put_with(arn, status, &json!({}));
+    }
+
+    /// Lets an execution have this status and this input.
+    pub fn put_with(&self, arn: &str, status: &str, input: &Value) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(arn.to_owned(), (status.to_owned(), input.clone()));
+    }
+
+    /// The ARNs that are known, with their inputs.
+    #[must_use]
+    pub fn known(&self) -> BTreeMap<String, Value> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = known.iter();
+        known
+            .map(|(arn, (_, input))| (arn.clone(), input.clone()))
+            .collect()
+    }
+}
+
+/// Step Functions, out of reach.
+#[must_use]
+pub fn unreachable() -> Executions {
+    // Nothing listens on the discard port.
+    executions("http://127.0.0.1:9")
+}
+
+fn executions(endpoint: &str) -> Executions {
+    let config = aws_sdk_sfn::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new("us-east-1"))
+        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
+        .retry_config(RetryConfig::disabled())
+        .endpoint_url(endpoint)
+        .build();
+    Executions::new(aws_sdk_sfn::Client::from_conf(config))
+}
+
+fn answer(known: &Known, request: &Request) -> (u16, String) {
+    let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+    let target = request
+        .headers
+        .get("x-amz-target")
+        .map_or("", String::as_str);
+    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+    let error = |code: &str| (400, json!({"__type": code, "message": "no"}).to_string());
+    match target.rsplit('.').next() {
+        Some("DescribeExecution") => {
+            let arn = body["executionArn"].as_str().unwrap_or_default();
+            let Some((status, input)) = known.get(arn) else {
+                return error("ExecutionDoesNotExist");
+            };
+            let found = json!({
+                "executionArn": arn, "stateMachineArn": "arn:m", "status": status, "startDate": 1_796_000_000.0,
+                "input": input.to_string(),
+            });
+            (200, found.to_string())
+        }
+        Some("StartExecution") => {
+            let machine = body["stateMachineArn"].as_str().unwrap_or_default();
+            let name = body["name"].as_str().unwrap_or_default();
+            let arn = format!(
+                "{}:{name}",
+                machine.replace(":stateMachine:", ":execution:")
+            );
+            let input = body["input"].as_str().unwrap_or_default();
+            let input: Value = serde_json::from_str(input).unwrap_or_default();
+            match known.get(&arn) {
+                // As AWS does it, and the local AWS does not.
+                Some((status, before)) if status == "RUNNING" && *before == input => {}
+                Some(_) => return error("ExecutionAlreadyExists"),
+                None => {
+                    known.insert(arn.clone(), ("RUNNING".to_owned(), input));
+                }
+            }
+            let started = json!({"executionArn": arn, "startDate": 1_796_000_000.0});
+            (200, started.to_string())
+        }
+        _ => error("UnknownOperationException"),
+    }
+}
