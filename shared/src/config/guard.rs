@@ -23,10 +23,11 @@ const ISOLATIONS: [(&str, Isolation); 3] = [
 
 const SKIP_ON: [(&str, SkipOn); 2] = [("likely", SkipOn::Likely), ("suspected", SkipOn::Suspected)];
 
-const VALIDATORS: [(&str, Validator); 3] = [
+const VALIDATORS: [(&str, Validator); 4] = [
     ("json", Validator::Json),
     ("utf8", Validator::Utf8),
     ("schema-registry", Validator::SchemaRegistry),
+    ("not-null", Validator::NotNull),
 ];
 
 /// What begins the validator that has a number.
@@ -110,7 +111,7 @@ pub(super) fn policy(
             .unwrap_or_else(|| base.validators.clone()),
         max_poll_records: section
             .number("max_poll_records", 1..=100_000)
-            .unwrap_or(base.max_poll_records),
+            .or(base.max_poll_records),
         external_offsets: section
             .flag("external_offsets")
             .unwrap_or(base.external_offsets),

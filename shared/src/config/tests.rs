@@ -571,7 +571,7 @@ fn a_guard_inherits_key_by_key() {
             max_records_per_plan: 500,
             rejected_for_seconds: 7_776_000,
             validators: vec![Validator::MaxBytes(1)],
-            max_poll_records: 1,
+            max_poll_records: Some(1),
             external_offsets: true,
             header_sets: vec![HeaderSet::Spring],
         }

@@ -371,6 +371,17 @@ pub enum Refusal {
         /// The first record that fails.
         poison: i64,
     },
+    /// The record that stops the consumers is one of several, and nothing tells which.
+    RecordNotSingledOut {
+        /// Where.
+        partition: TopicPartition,
+        /// The first of them.
+        first: i64,
+        /// The last of them, where each offset in between holds a record.
+        last: i64,
+        /// How many at most.
+        records: u64,
+    },
     /// Aborted records lie at the commit, and whether the group reads them is not known.
     IsolationUnknown {
         /// Where.
@@ -836,6 +847,17 @@ impl fmt::Display for Refusal {
                 "record {poison} of {partition} fails, but {first} is the next one, and a commit after {poison} would lose \
                  what lies between unprocessed; let the consumers take one record a poll (max.poll.records=1) until the \
                  commit reaches {poison}, or ask for the whole range with through={poison}"
+            ),
+            Self::RecordNotSingledOut {
+                partition,
+                first,
+                last,
+                records,
+            } => write!(
+                f,
+                "what stops the consumers of {partition} is one of up to {records} records, {first} to {last}, and nothing \
+                 tells which; set a validator, set max_poll_records = 1 if they commit record by record, or ask for the \
+                 record that it is"
             ),
             Self::IsolationUnknown {
                 partition,

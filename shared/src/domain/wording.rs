@@ -263,6 +263,12 @@ fn of_the_guard() -> Vec<Refusal> {
             first: 43,
             poison: 47,
         },
+        Refusal::RecordNotSingledOut {
+            partition: partition(),
+            first: 43,
+            last: 542,
+            records: 500,
+        },
         Refusal::IsolationUnknown {
             partition: partition(),
             committed: Some(47),

@@ -175,6 +175,7 @@ mod tests {
             }],
             topics: BTreeMap::new(),
             moved_at: None,
+            recovery: None,
             partitions: [
                 (partition(0), Ok(read(Some(43)))),
                 (partition(1), Ok(read(None))),

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::messages::{Message, escape, first};
 use crate::domain::guard::run::{Deed, GuardRun, SecondSource};
-use crate::domain::guard::verdict::{Finding, Status};
+use crate::domain::guard::verdict::{Evidence, Finding, GroupFinding, Status};
 use crate::domain::text::{count, grouped, time};
 
 /// How many pieces of evidence stand for a verdict; the rest is in the stored run.
@@ -35,6 +35,7 @@ pub fn guard_alert(run: &GuardRun) -> Value {
             count(run.looks, "look")
         ));
     }
+    lines.extend(run.of_group.as_ref().map(of_group));
     // What needs a person first.
     let mut findings: Vec<_> = run.findings.iter().collect();
     findings.sort_by_key(|finding| Reverse(finding.status));
@@ -59,23 +60,35 @@ pub fn guard_alert(run: &GuardRun) -> Value {
         .json()
 }
 
+/// What is wrong with the group as a whole, in one line.
+fn of_group(finding: &GroupFinding) -> String {
+    escape(&format!(
+        "• {} ({} confidence): {}. → {}",
+        finding.verdict,
+        finding.confidence,
+        telling(&finding.evidence),
+        finding.next_step()
+    ))
+}
+
+/// The evidence that stands for a verdict.
+fn telling(evidence: &[Evidence]) -> String {
+    let seen = evidence.iter().take(TELLING).map(ToString::to_string);
+    seen.collect::<Vec<_>>().join("; ")
+}
+
 /// One finding in one line.
 fn told(run: &GuardRun, finding: &Finding) -> String {
     let lag = finding.lag.map_or("lag unknown".to_owned(), |lag| {
         format!("lag {}", grouped(lag))
     });
-    let seen: Vec<_> = finding
-        .evidence
-        .iter()
-        .take(TELLING)
-        .map(ToString::to_string)
-        .collect();
+    let seen = telling(&finding.evidence);
     escape(&format!(
         "• {} {} ({} confidence, {lag}): {}. → {}",
         finding.partition,
         finding.verdict,
         finding.confidence,
-        seen.join("; "),
+        seen,
         run.next_step(finding)
     ))
 }
@@ -111,7 +124,7 @@ pub(crate) mod tests {
     use crate::domain::guard::probe::Failure;
     use crate::domain::guard::quarantine::{Copy, DedupeId, Kept, SkippedRecord};
     use crate::domain::guard::record::{Fingerprint, Outline, TimestampType};
-    use crate::domain::guard::verdict::{Confidence, Evidence, Verdict};
+    use crate::domain::guard::verdict::{Confidence, Verdict};
     use crate::domain::offset::{ClusterId, GroupId, TopicPartition, Watermarks};
     use crate::domain::plan::PlanId;
     use crate::domain::refusal::Refusal;
@@ -158,6 +171,8 @@ pub(crate) mod tests {
             state: Some(GroupState::Stable),
             members: 3,
             looks: 4,
+            of_group: None,
+            recovery: None,
             findings: vec![
                 finding(2, Verdict::NoCommit, None),
                 finding(0, Verdict::PoisonLikely, Some(812)),
@@ -220,6 +235,27 @@ pub(crate) mod tests {
             .inspect(|text| assert!(text.chars().count() <= 3_000, "Slack refuses a longer one"))
             .collect();
         texts.join("\n")
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_group_as_a_whole_is_told() {
+        let run = GuardRun {
+            findings: Vec::new(),
+            of_group: Some(GroupFinding {
+                verdict: Verdict::CrashLoop,
+                confidence: Confidence::Medium,
+                status: Status::Critical,
+                evidence: vec![Evidence::NeverCommitted {
+                    members: 7,
+                    runs: 3,
+                }],
+            }),
+            ..run()
+        };
+        let text = guard_alert(&run).to_string();
+        for told in ["CRASH_LOOP", "7 members came and went", "auto.offset.reset"] {
+            assert!(text.contains(told), "{text}");
+        }
     }
 
     #[test]

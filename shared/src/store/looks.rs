@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::group::{GroupState, GroupType};
-use crate::domain::guard::sample::{PartitionSample, Sample, SampledMember};
+use crate::domain::guard::sample::{LiveRecovery, PartitionSample, Sample, SampledMember};
 use crate::domain::offset::{Fault, TopicId, TopicPartition, Watermarks};
 
 /// One look.
@@ -19,6 +19,9 @@ pub(super) struct Look {
     is_simple: bool,
     members: Vec<SampledMember>,
     moved_at: Option<Timestamp>,
+    /// Looks of an earlier release have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    recovery: Option<LiveRecovery>,
     /// What `owner` of the topics points into.
     owners: Words<String>,
     /// What `still_since` and `stable_since` point into: most partitions share a few instants.
@@ -179,6 +182,7 @@ impl From<&Sample> for Look {
             is_simple: sample.is_simple,
             members: sample.members.clone(),
             moved_at: sample.moved_at,
+            recovery: sample.recovery.clone(),
             topics: topics.into_values().collect(),
             owners: owners.words(),
             instants: instants.words(),
@@ -218,6 +222,7 @@ impl Look {
             members: self.members,
             topics,
             moved_at: self.moved_at,
+            recovery: self.recovery,
             partitions,
         })
     }
@@ -230,6 +235,8 @@ mod tests {
 
     use super::super::pack::{Packed, unpack};
     use super::*;
+    use crate::domain::guard::sample::Stage;
+    use crate::domain::plan::PlanId;
 
     fn again(samples: &[Sample]) -> Option<Vec<Sample>> {
         let looks: Vec<_> = samples.iter().map(Look::from).collect();
@@ -273,10 +280,29 @@ mod tests {
     }
 
     prop_compose! {
+        fn recovery()(
+            plan in "[0-9A-Z]{3}",
+            since in instant(),
+            stage in prop::sample::select(vec![Stage::AwaitsApproval, Stage::Approved, Stage::Applies]),
+            targets in vec(("[a-c#%]{1,2}", any::<(i32, i64)>()), 0..3),
+        ) -> LiveRecovery {
+            LiveRecovery {
+                plan: PlanId(plan),
+                since,
+                stage,
+                targets: targets
+                    .into_iter()
+                    .map(|(topic, (partition, to))| (TopicPartition { topic, partition }, to))
+                    .collect(),
+            }
+        }
+    }
+
+    prop_compose! {
         // Few names, so that topics meet their partitions, and some have none or are not described.
         fn sample()(
             (run, at, moved_at) in (instant(), instant(), prop::option::of(instant())),
-            is_simple: bool,
+            (is_simple, recovery) in (any::<bool>(), prop::option::of(recovery())),
             members in vec(any::<(String, String, String)>(), 0..3),
             topics in btree_map("[a-c#%]{1,2}", any::<[u8; 16]>(), 0..5),
             partitions in btree_map(("[a-c#%]{1,2}", any::<i32>()), partition(), 0..20),
@@ -296,6 +322,7 @@ mod tests {
                     .map(|(name, id)| (name, TopicId::from_bytes(id)))
                     .collect(),
                 moved_at,
+                recovery,
                 partitions: partitions
                     .into_iter()
                     .map(|((topic, partition), of)| (TopicPartition { topic, partition }, of))
@@ -312,6 +339,17 @@ mod tests {
     }
 
     #[test]
+    fn looks_of_an_earlier_release_had_no_recovery() {
+        let look = serde_json::json!({
+            "run": "2026-11-30T08:00:00Z", "at": "2026-11-30T08:00:00Z", "state": GroupState::Empty,
+            "group_type": GroupType::Classic, "is_simple": false, "members": [], "moved_at": null,
+            "owners": [], "instants": [], "topics": [],
+        });
+        let look: Look = serde_json::from_value(look).unwrap();
+        assert_eq!(look.sample().unwrap().recovery, None);
+    }
+
+    #[test]
     fn columns_that_do_not_fit_together_are_no_sample() {
         let at = Timestamp::UNIX_EPOCH;
         let partition = |n| (TopicPartition::new("a", n), Err(Fault::NoLeader));
@@ -324,6 +362,7 @@ mod tests {
             members: vec![],
             topics: BTreeMap::new(),
             moved_at: None,
+            recovery: None,
             partitions: [partition(0), partition(1)].into(),
         };
         let mut twice = Look::from(&whole);

@@ -84,6 +84,8 @@ pub enum Fails {
     Never,
     /// At those that are no JSON.
     AtUndecodable,
+    /// At those that say so: `{"marked": true}`.
+    AtMarked,
     /// At all, as when a database is down.
     AtAll,
 }
@@ -221,6 +223,7 @@ impl Worker<'_> {
         let fails = match self.args.fails {
             Fails::Never => false,
             Fails::AtUndecodable => value.is_err(),
+            Fails::AtMarked => value.as_ref().is_ok_and(|value| value["marked"] == true),
             Fails::AtAll => true,
         };
         if fails {

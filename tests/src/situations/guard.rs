@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aws_config::SdkConfig;
 use offset_guard::app::guard::{self, Ends, Sources};
 use offset_guard::config::Config;
-use offset_guard::domain::guard::verdict::Finding;
+use offset_guard::domain::guard::verdict::{Finding, GroupFinding};
 use offset_guard::domain::offset::{GroupId, TopicPartition};
 use offset_guard::domain::plan::PlanResult;
 use offset_guard::executions::Executions;
@@ -41,6 +41,8 @@ pub struct Tick {
     pub withheld: Vec<String>,
     /// What it says of the group, in one line.
     pub summary: String,
+    /// What it says is wrong with the group as a whole.
+    pub of_group: Option<GroupFinding>,
 }
 
 impl Tick {
@@ -106,6 +108,7 @@ impl Guard {
             findings: result.findings,
             withheld: result.withheld,
             summary: result.summary,
+            of_group: result.of_group,
             ..Tick::default()
         };
         if let Some(id) = result.plan {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::future::LocalBoxFuture;
 use futures_util::{StreamExt, stream};
 use offset_guard::domain::guard::verdict::Verdict;
+use offset_guard::domain::offset::TopicPartition;
 use offset_guard_local::kafka::Version;
 use tokio::task::LocalSet;
 
@@ -19,7 +20,7 @@ pub mod table;
 
 use self::guard::Tick;
 use self::policy::Policy;
-use self::scene::{Expected, Place, Scene};
+use self::scene::{Expected, ExpectedOfGroup, Place, Scene};
 
 /// What laying a situation may fail with.
 pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -73,11 +74,12 @@ impl Situation {
             scene.check()?;
             ticks.push(place.guard.tick(&scene.group()).await?);
         }
-        let scores = scene
-            .expected
-            .iter()
+        let of_partitions = scene.expected.iter();
+        let mut scores: Vec<_> = of_partitions
             .map(|expected| Score::of(&scene, expected, &ticks))
             .collect();
+        let of_group = scene.expected_of_group.iter();
+        scores.extend(of_group.map(|expected| Score::of_group(&scene, expected, &ticks)));
         scene.end().await;
         Ok(scores)
     }
@@ -96,6 +98,8 @@ pub struct Score {
     pub skip: Option<(i64, i64)>,
     /// What any run proposed to pass over and should not have.
     pub wrong_skip: Option<(i64, i64)>,
+    /// From which run on each has to give what is expected; `None` where only the last one has to.
+    pub every_from: Option<usize>,
     /// What the last run's evidence was.
     pub evidence: Vec<String>,
     /// Why the last run proposed nothing.
@@ -119,6 +123,7 @@ impl Score {
                 .iter()
                 .filter_map(skip)
                 .find(|skip| Some(*skip) != expected.skip),
+            every_from: None,
             evidence: finding
                 .iter()
                 .flat_map(|finding| &finding.evidence)
@@ -126,6 +131,35 @@ impl Score {
                 .collect(),
             withheld: last.map(|tick| tick.withheld.clone()).unwrap_or_default(),
             expected: expected.clone(),
+        }
+    }
+
+    fn of_group(scene: &Scene, expected: &ExpectedOfGroup, ticks: &[Tick]) -> Self {
+        let found = |tick: &Tick| tick.of_group.clone();
+        let last = ticks.last().and_then(found);
+        Self {
+            partition: "the group".to_owned(),
+            expected: Expected {
+                partition: TopicPartition::new(scene.group().0, -1),
+                last: expected.any.clone(),
+                on_the_way: None,
+                never: Vec::new(),
+                skip: None,
+            },
+            given: ticks
+                .iter()
+                .map(|tick| found(tick).map(|finding| finding.verdict))
+                .collect(),
+            skip: None,
+            wrong_skip: None,
+            every_from: Some(expected.from_run),
+            evidence: last
+                .iter()
+                .flat_map(|finding| &finding.evidence)
+                .map(ToString::to_string)
+                .chain(ticks.iter().map(|tick| tick.summary.clone()))
+                .collect(),
+            withheld: Vec::new(),
         }
     }
 
@@ -137,6 +171,18 @@ impl Score {
             || last.is_some_and(|last| self.expected.last.contains(&last));
         if !accepted {
             return Some("another verdict".to_owned());
+        }
+        let given = || self.given.iter().flatten();
+        if let Some(never) = given().find(|given| self.expected.never.contains(given)) {
+            return Some(format!("{never} was given"));
+        }
+        let every = self
+            .given
+            .get(self.every_from.unwrap_or(0).saturating_sub(1)..);
+        let is_expected =
+            |given: &Option<Verdict>| given.is_some_and(|v| self.expected.last.contains(&v));
+        if self.every_from.is_some() && !every.is_some_and(|every| every.iter().all(is_expected)) {
+            return Some("not in every run".to_owned());
         }
         if let Some(before) = self.expected.on_the_way
             && !self.given.contains(&Some(before))

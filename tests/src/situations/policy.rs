@@ -13,6 +13,10 @@ pub enum Policy {
     Uncommitted,
     /// Its consumers keep their offsets elsewhere.
     External,
+    /// Only one topic is watched, which no situation has.
+    Watched,
+    /// A suspicion is enough to propose to pass over a record.
+    Suspicious,
 }
 
 /// As usual, but for waiting seconds instead of minutes; and nothing is written anywhere.
@@ -24,12 +28,14 @@ rebalance_grace_seconds = 3
 ";
 
 impl Policy {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 7] = [
         Self::Plain,
         Self::Json,
         Self::Committed,
         Self::Uncommitted,
         Self::External,
+        Self::Watched,
+        Self::Suspicious,
     ];
 
     /// What the names of its groups begin with.
@@ -41,6 +47,8 @@ impl Policy {
             Self::Committed => "committed",
             Self::Uncommitted => "uncommitted",
             Self::External => "external",
+            Self::Watched => "watched",
+            Self::Suspicious => "suspicious",
         }
     }
 
@@ -52,6 +60,8 @@ impl Policy {
             Self::Committed => r#"isolation = "read_committed""#,
             Self::Uncommitted => r#"isolation = "read_uncommitted""#,
             Self::External => "external_offsets = true",
+            Self::Watched => r#"monitored_topics = ["another"]"#,
+            Self::Suspicious => r#"skip_on = "suspected""#,
         }
     }
 

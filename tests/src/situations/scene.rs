@@ -52,8 +52,19 @@ pub struct Expected {
     pub last: Vec<Verdict>,
     /// What it has to say before that.
     pub on_the_way: Option<Verdict>,
+    /// What it must not say in any run.
+    pub never: Vec<Verdict>,
     /// The first and the last offset that it is to propose to pass over.
     pub skip: Option<(i64, i64)>,
+}
+
+/// What the guard is expected to say of the group as a whole.
+#[derive(Debug, Clone)]
+pub struct ExpectedOfGroup {
+    /// What it may say.
+    pub any: Vec<Verdict>,
+    /// From which run on it has to say so in every one; the first is 1.
+    pub from_run: usize,
 }
 
 /// One situation while it lasts. Dropped, its processes are killed.
@@ -65,6 +76,8 @@ pub struct Scene {
     pub policy: Policy,
     /// Of each partition that it is about.
     pub expected: Vec<Expected>,
+    /// Of the group, where it is about that.
+    pub expected_of_group: Option<ExpectedOfGroup>,
     group: String,
     open: Vec<Transaction>,
     java: Vec<ConsumerProcess>,
@@ -97,6 +110,7 @@ impl Scene {
             place: place.clone(),
             policy,
             expected: Vec::new(),
+            expected_of_group: None,
             group: format!("{}-{name}-{suffix}", policy.prefix()),
             open: Vec::new(),
             java: Vec::new(),
@@ -158,6 +172,17 @@ impl Scene {
         Ok(offsets.first().copied().ok_or("a record has no offset")?)
     }
 
+    /// Produces a record that looks like all others and that consumers of [`Fails::AtMarked`] fail at, and answers with its
+    /// offset.
+    ///
+    /// # Errors
+    /// Kafka refuses.
+    pub async fn marked(&self, topic: &str, partition: i32) -> Result<i64> {
+        let record = Record::new(partition, r#"{"partition": 0, "marked": true}"#);
+        let offsets = self.place.client.produce(topic, &[record]).await?;
+        Ok(offsets.first().copied().ok_or("a record has no offset")?)
+    }
+
     /// Produces a record at which consumers work for so long, and answers with its offset.
     ///
     /// # Errors
@@ -186,15 +211,16 @@ impl Scene {
         self.open.push(transaction);
     }
 
-    /// Waits until the record at `offset` is the first one in partition 0, because the log cleaner took the others.
+    /// Waits until the record at `offset` is the first one in partition 0 from offset `from` on, because the log cleaner
+    /// took the others.
     ///
     /// # Errors
     /// It does not take them in time.
-    pub async fn until_first_is(&self, topic: &str, offset: i64) -> Result<()> {
+    pub async fn until_next_is(&self, topic: &str, from: i64, offset: i64) -> Result<()> {
         let began = Instant::now();
         while began.elapsed() < CLEANED_WITHIN {
             let (bootstrap, topic) = (self.place.bootstrap.clone(), topic.to_owned());
-            let first = tokio::task::spawn_blocking(move || first_offset(&bootstrap, &topic));
+            let first = tokio::task::spawn_blocking(move || first_offset(&bootstrap, &topic, from));
             if first.await?? == Some(offset) {
                 return Ok(());
             }
@@ -277,10 +303,19 @@ impl Scene {
             partition: TopicPartition::new(topic, partition),
             last: last.to_vec(),
             on_the_way: None,
+            never: Vec::new(),
             skip: None,
         });
         let newest = self.expected.len() - 1;
         &mut self.expected[newest]
+    }
+
+    /// Says what is expected of the group as a whole, in every run from `from_run` on.
+    pub fn expect_of_group(&mut self, any: &[Verdict], from_run: usize) {
+        self.expected_of_group = Some(ExpectedOfGroup {
+            any: any.to_vec(),
+            from_run,
+        });
     }
 
     /// Whether something that ran beside has failed.
@@ -309,14 +344,14 @@ fn good(partition: i32, n: usize) -> Record {
 }
 
 /// The offset of the first record that is left in partition 0.
-fn first_offset(bootstrap: &str, topic: &str) -> Result<Option<i64>> {
+fn first_offset(bootstrap: &str, topic: &str, from: i64) -> Result<Option<i64>> {
     let consumer: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", bootstrap)
         .set("group.id", "looks-at-a-compacted-topic")
         .set("enable.auto.commit", "false")
         .create()?;
     let mut list = TopicPartitionList::new();
-    list.add_partition_offset(topic, 0, Offset::Beginning)?;
+    list.add_partition_offset(topic, 0, Offset::Offset(from))?;
     consumer.assign(&list)?;
     let polled = consumer.poll(Duration::from_secs(5)).transpose()?;
     Ok(polled.map(|message| message.offset()))
@@ -326,6 +361,11 @@ impl Expected {
     /// The guard has to propose to pass over these.
     pub fn skip(&mut self, first: i64, last: i64) {
         self.skip = Some((first, last));
+    }
+
+    /// The guard must not have said any of these.
+    pub fn never(&mut self, verdicts: &[Verdict]) {
+        self.never = verdicts.to_vec();
     }
 
     /// The guard has to have said this before.

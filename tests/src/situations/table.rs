@@ -96,6 +96,17 @@ fn expected(score: &Score) -> String {
         Some(before) => format!("{before}, then {}", any.join(" or ")),
         None => any.join(" or "),
     };
+    if let Some(from) = score.every_from {
+        let _ = write!(text, " in every run from run {from} on");
+    }
+    if !expected.never.is_empty() {
+        let never: Vec<_> = expected
+            .never
+            .iter()
+            .map(|verdict| verdict.code())
+            .collect();
+        let _ = write!(text, ", never {}", never.join(" or "));
+    }
     text.push_str(&passed_over(expected.skip));
     text
 }

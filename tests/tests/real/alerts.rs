@@ -32,6 +32,8 @@ pub(crate) fn found(world: &World, group: &str) -> GuardRun {
         state: Some(GroupState::Empty),
         members: 0,
         looks: 3,
+        of_group: None,
+        recovery: None,
         findings: vec![Finding {
             partition: TopicPartition::new("parcels", 3),
             verdict: Verdict::NoMembers,

@@ -15,6 +15,7 @@ mod many;
 mod poisoned;
 mod quarantine;
 mod ranges;
+mod recovering;
 mod rig;
 mod stale;
 

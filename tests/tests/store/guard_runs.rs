@@ -23,6 +23,8 @@ pub(crate) fn run(n: usize, at: Timestamp) -> GuardRun {
         state: Some(GroupState::Stable),
         members: 2,
         looks: 4,
+        of_group: None,
+        recovery: None,
         findings: vec![],
         verdicts: BTreeMap::from([(Verdict::PoisonLikely, 1), (Verdict::CaughtUp, 5)]),
         second_source: SecondSource::Differs {

@@ -14,9 +14,10 @@ use crate::domain::guard::policy::{GuardPolicy, RemediationAction};
 use crate::domain::guard::probe::Probed;
 use crate::domain::guard::rules::{Assessment, judge, reads_uncommitted};
 use crate::domain::guard::run::{Deed, GuardRun, SecondSource};
-use crate::domain::guard::sample::Sample;
+use crate::domain::guard::sample::{LiveRecovery, PartitionSample, Sample, Stage};
 use crate::domain::guard::verdict::{Finding, Status, Verdict};
 use crate::domain::offset::{ClusterId, Fault, GroupId, TopicPartition};
+use crate::domain::plan::PlanResult;
 use crate::domain::refusal::Refusal;
 use crate::error::{Error, chain};
 use crate::metrics;
@@ -92,6 +93,8 @@ impl Watched<'_> {
             state: None,
             members: 0,
             looks: 0,
+            of_group: None,
+            recovery: None,
             findings: Vec::new(),
             verdicts: BTreeMap::new(),
             second_source: SecondSource::NotConfigured,
@@ -151,6 +154,7 @@ impl Watched<'_> {
             .await?;
         let mut samples = ring.samples;
         let before = samples.len();
+        let live = self.live(cluster_id).await?;
         let looks = Looks {
             groups: &sources.groups,
             group: self.group,
@@ -170,6 +174,10 @@ impl Watched<'_> {
             let mut run = self.unknown(Some(cluster_id), why);
             run.second_source = sources.only_opinion(Some(cluster_id), self.group).await;
             return Ok(run.into());
+        }
+        let live = self.meanwhile(live, self.live(cluster_id).await?).await?;
+        for look in samples.iter_mut().skip(before) {
+            look.recovery.clone_from(&live);
         }
         let uncommitted = reads_uncommitted(&samples, self.policy());
         let now = Timestamp::now();
@@ -233,6 +241,49 @@ impl Watched<'_> {
         })
     }
 
+    /// The recovery that holds the group now.
+    ///
+    /// # Errors
+    /// The table failed.
+    async fn live(&self, cluster_id: &ClusterId) -> Result<Option<LiveRecovery>, Error> {
+        let Some(claim) = self.store.claim(cluster_id, self.group).await? else {
+            return Ok(None);
+        };
+        let recovery = self.store.recovery(&claim.plan).await?;
+        let live = |recovery| LiveRecovery::of(&claim, &recovery, Timestamp::now());
+        Ok(recovery.and_then(live))
+    }
+
+    /// The recovery that held the group while it was looked at, of what held it before and after. One that was approved
+    /// before and is gone after may have moved the group in between.
+    ///
+    /// # Errors
+    /// The table failed.
+    async fn meanwhile(
+        &self,
+        before: Option<LiveRecovery>,
+        after: Option<LiveRecovery>,
+    ) -> Result<Option<LiveRecovery>, Error> {
+        let ended = before.filter(|before| {
+            let same = |after: &LiveRecovery| after.plan == before.plan;
+            before.stage >= Stage::Approved && !after.as_ref().is_some_and(same)
+        });
+        let applies = |live: &LiveRecovery| live.stage == Stage::Applies;
+        let (live, may_apply) = match (ended, after) {
+            (Some(ended), _) => (ended, true),
+            (None, Some(after)) => (after.clone(), applies(&after)),
+            (None, None) => return Ok(None),
+        };
+        if !may_apply {
+            return Ok(Some(live));
+        }
+        let plan = self.store.plan(&live.plan).await?;
+        Ok(Some(match plan.map(|record| record.result) {
+            Some(PlanResult::Ready(plan)) => live.applies(&plan),
+            _ => live,
+        }))
+    }
+
     /// Writes the run's metrics. How old the newest checkpoint is belongs to them: who takes none would not say so.
     pub(super) async fn measure(&self, run: &GuardRun, findings: &[Finding]) {
         let newest = match &run.cluster_id {
@@ -283,7 +334,7 @@ impl Watched<'_> {
         let wanted: Vec<_> = skip
             .into_iter()
             .chain(stalled)
-            .filter_map(|p| Some((p.clone(), last?.of_partition(p)?.clone())))
+            .filter_map(|p| Some((p.clone(), to_probe(last?.of_partition(p)?))))
             .collect();
         if wanted.is_empty() {
             return Ok((first, none));
@@ -331,9 +382,24 @@ impl Watched<'_> {
             state: last.map(|last| last.state),
             members: last.map_or(0, |last| last.members.len()),
             looks,
+            of_group: assessment.of_group.clone(),
+            recovery: last
+                .and_then(|last| last.recovery.clone())
+                .map(|live| LiveRecovery {
+                    targets: Vec::new(),
+                    ..live
+                }),
             findings,
             verdicts,
             ..self.unknown(Some(cluster_id), String::new())
         }
+    }
+}
+
+/// What is read of a partition begins at its commit and, where it has none, at its log start.
+fn to_probe(sample: &PartitionSample) -> PartitionSample {
+    PartitionSample {
+        committed: sample.committed.or(Some(sample.log.log_start)),
+        ..sample.clone()
     }
 }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::pace::Pace;
-use crate::domain::group::{GroupDescription, GroupObservation};
+use crate::domain::group::{GroupDescription, GroupObservation, GroupState};
 use crate::domain::guard::policy::GuardPolicy;
-use crate::domain::guard::rules::is_suspicious;
+use crate::domain::guard::rules::{is_forgotten, is_suspicious};
 use crate::domain::guard::sample::Sample;
 use crate::domain::offset::{Fault, GroupId, TopicPartition};
 use crate::error::chain;
@@ -97,7 +97,9 @@ impl<R: ReadGroups> Looks<'_, R> {
         samples: &[Sample],
         visitor: Option<GroupDescription>,
     ) -> Result<Sample, String> {
-        let expected = self.expected(samples);
+        let mut expected = self.expected(samples);
+        let members = visitor.iter().flat_map(|visitor| &visitor.members);
+        expected.extend(members.flat_map(|member| member.assignment.iter().cloned()));
         let mut seen = self
             .groups
             .observe(self.group, &expected, false)
@@ -106,7 +108,11 @@ impl<R: ReadGroups> Looks<'_, R> {
         if seen.group != *self.group {
             return Err(Fault::another_group().to_string());
         }
-        if seen.looks_absent() && !lost_its_topics(samples, &seen) {
+        if seen.looks_absent() && is_forgotten(samples, self.policy) {
+            if let Ok(description) = &mut seen.description {
+                description.state = GroupState::Empty;
+            }
+        } else if seen.looks_absent() && !lost_its_topics(samples, &seen) {
             return Err(format!(
                 "there is no consumer group {}: check the name, or its offsets expired",
                 self.group.0

@@ -25,7 +25,7 @@ use crate::config::Config;
 use crate::domain::fleet::{CapMet, Order};
 use crate::domain::guard::proposal::Ask;
 use crate::domain::guard::run::{self, GuardRun};
-use crate::domain::guard::verdict::{Finding, Status};
+use crate::domain::guard::verdict::{Finding, GroupFinding, Status};
 use crate::domain::offset::{ClusterId, GroupId};
 use crate::domain::plan::PlanId;
 use crate::domain::reasons;
@@ -125,6 +125,9 @@ pub struct GuardResult {
     pub plan: Option<PlanId>,
     /// The codes of what is not proposed, where something might have been, and how often each.
     pub withheld: Vec<String>,
+    /// What is wrong with the group as a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of_group: Option<GroupFinding>,
     /// What was found in each partition, the healthy ones too: only where the event names the group.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
@@ -142,6 +145,7 @@ impl GuardResult {
             summary: run.summary(),
             plan: run.plan().cloned(),
             withheld: reasons::codes(&run.withheld),
+            of_group: run.of_group.clone(),
             findings: Vec::new(),
         }
     }
@@ -221,6 +225,7 @@ impl Ran {
                 summary,
                 plan: None,
                 withheld: Vec::new(),
+                of_group: None,
                 findings: Vec::new(),
             },
         }

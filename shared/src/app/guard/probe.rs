@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use super::pace::Pace;
 use crate::domain::guard::policy::GuardPolicy;
 use crate::domain::guard::probe::{
-    First, Probe, ProbeFault, ProbeNotes, Probed, Validation, kind_of, validate,
+    First, Kind, Probe, ProbeFault, ProbeNotes, Probed, Validation, kind_of, validate,
 };
 use crate::domain::guard::record::Record;
 use crate::domain::guard::sample::PartitionSample;
@@ -18,8 +18,12 @@ use crate::error::Error;
 use crate::ports::{ReadLimits, ReadRecords, RecordsRead, View};
 use crate::store::Store;
 
-/// How many offsets before the commit are read to see what kind of records a partition holds.
-const NEIGHBOURS: i64 = 20;
+/// How many records before the commit show what kind of records a partition holds.
+const NEIGHBOURS: usize = 20;
+/// Over how many offsets before the commit they are looked for, one after the other: a compacted log has gaps.
+const WINDOWS: [i64; 3] = [20, 200, 2000];
+/// With so many of them, no longer window is read.
+const ENOUGH: usize = 5;
 /// How many partitions of one group are probed in a run.
 const PROBES: usize = 8;
 /// The limits of a read that is only after the first record.
@@ -124,10 +128,10 @@ async fn probe<D: ReadRecords>(
     let kind = kind_of(&neighbours(records, partition, sample, from).await);
     let poll = ReadLimits {
         // Where nothing is known of the records, nothing can be said of those behind the first.
-        records: if policy.validators.is_empty() && kind.is_none() {
+        records: if policy.validators.is_empty() && !kind.is_some_and(Kind::is_of_values) {
             1
         } else {
-            usize::try_from(policy.max_poll_records).unwrap_or(usize::MAX)
+            usize::try_from(policy.poll_records()).unwrap_or(usize::MAX)
         },
         bytes: POLL_BYTES,
         time: FIRST.time,
@@ -192,22 +196,28 @@ async fn neighbours<D: ReadRecords>(
     sample: &PartitionSample,
     committed: i64,
 ) -> Vec<Record> {
-    let from = committed
-        .saturating_sub(NEIGHBOURS)
-        .max(sample.log.log_start);
-    let limits = ReadLimits {
-        records: usize::try_from(NEIGHBOURS).unwrap_or(usize::MAX),
-        bytes: POLL_BYTES,
-        time: FIRST.time,
-    };
-    match read(records, partition, from, committed, View::Committed, limits).await {
-        Ok(read) if read.until >= committed => read.records,
-        Ok(_) => Vec::new(),
-        Err(fault) => {
-            tracing::debug!(%partition, %fault, "the records before the commit were not read");
-            Vec::new()
+    let mut found = Vec::new();
+    for window in WINDOWS {
+        let from = committed.saturating_sub(window).max(sample.log.log_start);
+        let limits = ReadLimits {
+            records: usize::try_from(window).unwrap_or(usize::MAX),
+            bytes: POLL_BYTES,
+            time: FIRST.time,
+        };
+        match read(records, partition, from, committed, View::Committed, limits).await {
+            Ok(read) if read.until >= committed => found = read.records,
+            Ok(_) => break,
+            Err(fault) => {
+                tracing::debug!(%partition, %fault, "the records before the commit were not read");
+                break;
+            }
+        }
+        if found.len() >= ENOUGH || from <= sample.log.log_start {
+            break;
         }
     }
+    let more = found.len().saturating_sub(NEIGHBOURS);
+    found.split_off(more)
 }
 
 fn first(read: &RecordsRead) -> First {

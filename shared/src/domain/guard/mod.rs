@@ -1,6 +1,7 @@
 //! Why each partition is where it is, and what may be done about it.
 
 pub mod answers;
+pub mod evidence;
 pub mod headers;
 pub mod keeping;
 pub mod policy;

@@ -3,6 +3,9 @@
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 
+/// Kafka's default of `max.poll.records`.
+const DEFAULT_POLL_RECORDS: u32 = 500;
+
 /// What the guard may propose for a partition that is stuck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
@@ -47,6 +50,8 @@ pub enum Validator {
     Utf8,
     /// The value begins with the magic byte 0 and a schema id, as Schema Registry's serialisers write it.
     SchemaRegistry,
+    /// There is a value: no record is a tombstone.
+    NotNull,
     /// The value has at most so many bytes.
     MaxBytes(u32),
 }
@@ -102,9 +107,9 @@ pub struct GuardPolicy {
     pub rejected_for_seconds: u32,
     /// What the group's records must be.
     pub validators: Vec<Validator>,
-    /// How many records one poll of the consumers returns at most (`max.poll.records`): the poison record lies within so
-    /// many from the committed offset.
-    pub max_poll_records: u32,
+    /// How many records one poll of the consumers returns at most (`max.poll.records`), where it is known: the poison record
+    /// lies within so many from the committed offset. With 1 the group commits record by record.
+    pub max_poll_records: Option<u32>,
     /// The consumers assign themselves, or keep their offsets elsewhere: what is committed says nothing about them.
     pub external_offsets: bool,
     /// Headers for other tools.
@@ -116,6 +121,12 @@ impl GuardPolicy {
     #[must_use]
     pub fn two_sample_rule(&self) -> bool {
         self.min_samples <= 2 && self.stall_seconds == 0
+    }
+
+    /// How many records one poll returns at most: as configured, or Kafka's default.
+    #[must_use]
+    pub fn poll_records(&self) -> u32 {
+        self.max_poll_records.unwrap_or(DEFAULT_POLL_RECORDS)
     }
 
     /// How far two runs must lie apart for both to be kept as samples: so far that the least number of samples fits twice
@@ -153,7 +164,7 @@ impl Default for GuardPolicy {
             max_records_per_plan: 100,
             rejected_for_seconds: 7 * 86_400,
             validators: Vec::new(),
-            max_poll_records: 500,
+            max_poll_records: None,
             external_offsets: false,
             header_sets: Vec::new(),
         }

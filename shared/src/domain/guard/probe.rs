@@ -101,45 +101,62 @@ pub struct Unlike {
     pub passing: usize,
 }
 
+impl Unlike {
+    /// Whether that is a sign strong enough to pass over the record for: a tombstone is how any compacted topic deletes,
+    /// so one after many records with a value is rare, and good as a rule.
+    #[must_use]
+    pub fn is_strong(&self) -> bool {
+        self.failure.validator != Validator::NotNull
+    }
+}
+
 /// With fewer records before it, a record is unlike none.
 const LEAST_NEIGHBOURS: usize = 5;
 
 /// The kind that all records `before` a commit are of, if there is one and there are enough of them.
 #[must_use]
 pub fn kind_of(before: &[Record]) -> Option<Kind> {
-    let before: Vec<_> = before.iter().filter(|r| r.value.is_some()).collect();
-    if before.len() < LEAST_NEIGHBOURS {
+    let with_value: Vec<_> = before.iter().filter(|r| r.value.is_some()).collect();
+    if with_value.len() < LEAST_NEIGHBOURS {
         return None;
     }
     // JSON is UTF-8, so the narrower kind is asked first.
     let kinds = [Validator::SchemaRegistry, Validator::Json, Validator::Utf8];
-    let passes = |kind: &Validator| before.iter().all(|record| kind.check(record).is_none());
-    Some(Kind {
-        validator: kinds.into_iter().find(passes)?,
-        passing: before.len(),
+    let passes = |kind: &Validator| with_value.iter().all(|record| kind.check(record).is_none());
+    let of_values = kinds.into_iter().find(passes);
+    let of_presence = (with_value.len() == before.len()).then_some(Validator::NotNull);
+    (of_values.is_some() || of_presence.is_some()).then_some(Kind {
+        of_values,
+        of_presence,
+        passing: with_value.len(),
     })
 }
 
 /// What all records before a commit pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
-    validator: Validator,
+    of_values: Option<Validator>,
+    of_presence: Option<Validator>,
     passing: usize,
 }
 
 impl Kind {
-    /// The first of `records` that is of another kind.
+    /// Whether it says anything of the values, so that records behind the first are worth reading.
+    #[must_use]
+    pub fn is_of_values(self) -> bool {
+        self.of_values.is_some()
+    }
+
+    /// The first of `records` whose value is of another kind, or else the very first, where it alone has no value:
+    /// a tombstone further on is as good as any.
     #[must_use]
     pub fn unlike(self, records: &[Record]) -> Option<Unlike> {
-        records.iter().find_map(|record| {
-            Some(Unlike {
-                failure: Failure {
-                    offset: record.offset,
-                    validator: self.validator,
-                    problem: self.validator.check(record)?,
-                },
-                passing: self.passing,
-            })
+        let other = |record: &Record| validate(self.of_values.as_slice(), record);
+        let tombstone = |record: &Record| validate(self.of_presence.as_slice(), record);
+        let failure = records.iter().find_map(other);
+        Some(Unlike {
+            failure: failure.or_else(|| tombstone(records.first()?))?,
+            passing: self.passing,
         })
     }
 }
@@ -257,6 +274,7 @@ impl fmt::Display for Validator {
             Self::Json => f.write_str("json"),
             Self::Utf8 => f.write_str("utf8"),
             Self::SchemaRegistry => f.write_str("schema-registry"),
+            Self::NotNull => f.write_str("not-null"),
             Self::MaxBytes(limit) => write!(f, "max-bytes:{limit}"),
         }
     }
@@ -265,11 +283,16 @@ impl fmt::Display for Validator {
 impl Validator {
     /// What is wrong with `record`, in words that show nothing of it; `None` where it passes.
     ///
-    /// A tombstone passes: it is how a compacted topic deletes, and no serialiser wrote it.
+    /// A tombstone passes all but the one that asks for a value: it is how a compacted topic deletes, and no serialiser
+    /// wrote it.
     #[must_use]
     pub fn check(self, record: &Record) -> Option<String> {
-        let value = record.value.as_deref()?;
+        let Some(value) = record.value.as_deref() else {
+            let null = "the value is null: a tombstone".to_owned();
+            return (self == Self::NotNull).then_some(null);
+        };
         match self {
+            Self::NotNull => None,
             // The parser does not look into texts that it passes over, and JSON is UTF-8.
             Self::Json => Self::Utf8.check(record).or_else(|| {
                 let parsed = serde_json::from_slice::<serde::de::IgnoredAny>(value);
@@ -389,11 +412,37 @@ mod tests {
         assert_eq!(kind.unlike(&[record(7, b"[1]")]), None);
         assert_eq!(kind_of(&records(&json[1..])), None, "too few");
         let mixed: Vec<&[u8]> = [&json[..], &[b"\xff".as_slice()]].concat();
-        assert_eq!(kind_of(&records(&mixed)), None, "of two kinds");
+        let kind = kind_of(&records(&mixed)).unwrap();
+        assert_eq!(kind.unlike(&[record(7, b"{")]), None, "of two kinds");
+        assert!(!kind.is_of_values());
         let text: Vec<&[u8]> = [&json[..], &[b"text".as_slice()]].concat();
         let kind = kind_of(&records(&text)).unwrap();
         assert_eq!(kind.unlike(&[record(7, b"more text")]), None);
         assert!(kind.unlike(&[record(7, b"\xff")]).is_some());
+    }
+
+    #[test]
+    fn a_tombstone_stands_out_where_there_was_none_and_is_a_weak_sign() {
+        let tombstone = |offset| Record {
+            value: None,
+            ..record(offset, b"")
+        };
+        let mut before = records(&[b"{}".as_slice(); 5]);
+        let found = kind_of(&before).unwrap().unlike(&[tombstone(7)]).unwrap();
+        assert_eq!((found.failure.offset, found.passing), (7, 5));
+        assert_eq!(found.failure.validator, Validator::NotNull);
+        assert!(!found.is_strong());
+        let found = kind_of(&before).unwrap().unlike(&[record(7, b"{")]);
+        assert!(found.unwrap().is_strong());
+        before.push(tombstone(5));
+        assert_eq!(kind_of(&before).unwrap().unlike(&[tombstone(7)]), None);
+        // Values of no known kind are records with a value all the same.
+        let binary = records(&[b"\xff".as_slice(); 5]);
+        assert!(kind_of(&binary).unwrap().unlike(&[tombstone(7)]).is_some());
+        assert_eq!(kind_of(&binary).unwrap().unlike(&[record(7, b"{}")]), None);
+        let further = [record(7, b"\xff"), tombstone(8)];
+        assert_eq!(kind_of(&binary).unwrap().unlike(&further), None);
+        assert!(Validator::NotNull.check(&tombstone(0)).is_some());
     }
 
     #[test]

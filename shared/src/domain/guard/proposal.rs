@@ -194,6 +194,12 @@ fn skip(
     skips_today: u32,
 ) -> Option<Result<SkipRange, Refusal>> {
     if warrants_skip(finding.verdict, policy, asked.is_some()) {
+        // A person may know which record it is.
+        if asked.is_none()
+            && let Some(refusal) = one_of_many(finding)
+        {
+            return Some(Err(refusal));
+        }
         let through = asked.and_then(|ask| ask.through);
         let range = range(
             finding,
@@ -316,6 +322,17 @@ fn poison(probe: &Probe, first: i64, finding: &Finding) -> Result<i64, Refusal> 
         Some(refusal) => Err(refusal),
         None => Ok(first),
     }
+}
+
+/// That nothing tells which of several records stops the consumers: the next one may well be good.
+fn one_of_many(finding: &Finding) -> Option<Refusal> {
+    let (first, last, records) = finding.suspects()?;
+    Some(Refusal::RecordNotSingledOut {
+        partition: finding.partition.clone(),
+        first,
+        last,
+        records,
+    })
 }
 
 /// That it is not the record that waits which stands out, but one behind it: a validator does not pass it, or it is of

@@ -7,7 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::quarantine::SkippedRecord;
-use super::verdict::{Finding, Status, Verdict};
+use super::sample::{LiveRecovery, Stage};
+use super::verdict::{Finding, GroupFinding, Status, Verdict};
 use crate::domain::group::GroupState;
 use crate::domain::offset::{ClusterId, GroupId};
 use crate::domain::plan::PlanId;
@@ -111,6 +112,12 @@ pub struct GuardRun {
     pub members: usize,
     /// How many looks the run took.
     pub looks: usize,
+    /// What is wrong with the group as a whole. Runs of an earlier release say nothing of it.
+    #[serde(default)]
+    pub of_group: Option<GroupFinding>,
+    /// The recovery that held the group in the last look, without its targets.
+    #[serde(default)]
+    pub recovery: Option<LiveRecovery>,
     /// What is not as it should be, in the order of partitions.
     pub findings: Vec<Finding>,
     /// How many partitions have each verdict, the healthy ones too.
@@ -175,6 +182,9 @@ impl GuardRun {
         if let Some(failed) = &self.failed {
             parts.push(format!("failed: {failed}"));
         }
+        if let Some(of_group) = &self.of_group {
+            parts.push(format!("group {}", of_group.verdict));
+        }
         parts.extend(self.findings.iter().map(|finding| {
             let place = finding.stands_at();
             let place = place.map_or(String::new(), |at| format!(" at {at}"));
@@ -190,12 +200,24 @@ impl GuardRun {
         if let Some(failed) = &self.failed {
             return format!("{}: the group could not be read: {failed}", self.status);
         }
-        let counts: Vec<_> = self
-            .verdicts
-            .iter()
-            .map(|(verdict, count)| format!("{} {verdict}", grouped(count)))
-            .collect();
-        format!("{}: {}", self.status, counts.join(", "))
+        let mut parts = Vec::new();
+        if let Some(of_group) = &self.of_group {
+            parts.push(format!(
+                "the group is {} and has never committed",
+                of_group.verdict
+            ));
+        }
+        let counts = self.verdicts.iter();
+        parts.extend(counts.map(|(verdict, count)| format!("{} {verdict}", grouped(count))));
+        if parts.is_empty() {
+            parts.push("no partition is committed or assigned".to_owned());
+        }
+        let mut text = format!("{}: {}", self.status, parts.join(", "));
+        let applied = self.recovery.as_ref();
+        if let Some(live) = applied.filter(|live| live.stage >= Stage::Approved) {
+            text.push_str(&format!("; {live}"));
+        }
+        text
     }
 }
 
@@ -222,6 +244,7 @@ pub fn is_news(run: &GuardRun, told: Option<&Told>, now: Timestamp) -> bool {
 mod tests {
     use super::*;
     use crate::domain::guard::testing::History;
+    use crate::domain::guard::verdict::Confidence;
     use crate::domain::testing::{at, p};
 
     fn run(history: &History) -> GuardRun {
@@ -241,6 +264,8 @@ mod tests {
             state: None,
             members: 1,
             looks: 1,
+            of_group: assessment.of_group,
+            recovery: history.samples.last().unwrap().recovery.clone(),
             findings: assessment
                 .findings
                 .into_iter()
@@ -319,6 +344,9 @@ mod tests {
         let mut changed = before.clone();
         changed.status = Status::Unknown;
         signatures.push(changed.signature());
+        let mut changed = before.clone();
+        changed.of_group = Some(of_group());
+        signatures.push(changed.signature());
         // The next record sticks as well.
         let mut moved = before.clone();
         for evidence in &mut moved.findings[0].evidence {
@@ -329,6 +357,48 @@ mod tests {
         signatures.push(moved.signature());
         let distinct: std::collections::BTreeSet<_> = signatures.iter().collect();
         assert_eq!(distinct.len(), signatures.len());
+    }
+
+    fn of_group() -> GroupFinding {
+        GroupFinding {
+            verdict: Verdict::CrashLoop,
+            confidence: Confidence::Medium,
+            status: Status::Warning,
+            evidence: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_run_says_what_is_wrong_with_the_group_and_what_holds_it() {
+        let mut found = run(&stuck());
+        found.verdicts.clear();
+        found.of_group = Some(of_group());
+        let text = "CRITICAL: the group is CRASH_LOOP and has never committed";
+        assert_eq!(found.summary(), text);
+        found.of_group = None;
+        let text = "CRITICAL: no partition is committed or assigned";
+        assert_eq!(found.summary(), text);
+        let live = |stage| LiveRecovery {
+            plan: PlanId("01KB".to_owned()),
+            since: at("09:00:00"),
+            stage,
+            targets: Vec::new(),
+        };
+        found.recovery = Some(live(Stage::AwaitsApproval));
+        assert_eq!(found.summary(), text);
+        for stage in [Stage::Approved, Stage::Applies] {
+            found.recovery = Some(live(stage));
+            let text =
+                format!("{text}; recovery 01KB is being applied, open since 2026-11-30T09:00:00Z");
+            assert_eq!(found.summary(), text);
+        }
+        // Runs that an earlier release stored say nothing of either.
+        let mut old = serde_json::to_value(run(&stuck())).unwrap();
+        for new in ["of_group", "recovery"] {
+            old.as_object_mut().unwrap().remove(new);
+        }
+        let old: GuardRun = serde_json::from_value(old).unwrap();
+        assert_eq!((old.of_group, old.recovery), (None, None));
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! What the guard remembers of a group: its readings, one after another.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::domain::group::{GroupObservation, GroupState, GroupType};
 use crate::domain::offset::{Fault, TopicId, TopicPartition, Watermarks};
+use crate::domain::plan::{Plan, PlanId};
+use crate::domain::recovery::{Claim, Recovery};
 use crate::domain::refusal::MemberSeen;
 
 /// Readings that lie further apart say nothing about what happened between them. Ten runs of the usual schedule.
@@ -55,6 +58,92 @@ impl PartitionSample {
     }
 }
 
+/// How far a recovery is that holds a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Its plan waits for an approval: nothing was stopped or moved for it.
+    AwaitsApproval,
+    /// It is approved: its consumers have to stop.
+    Approved,
+    /// Its Apply has begun, and its end was not reported yet.
+    Applies,
+}
+
+/// The recovery of Offset Guard that holds a group while it is looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveRecovery {
+    /// Its plan.
+    pub plan: PlanId,
+    /// When it was opened.
+    pub since: Timestamp,
+    /// How far it is.
+    pub stage: Stage,
+    /// Where it moves each partition. Known only once it may have begun to apply.
+    pub targets: Vec<(TopicPartition, i64)>,
+}
+
+impl LiveRecovery {
+    /// What holds the group at `now`; `None` where the claim has run out, or the recovery is not its own or has ended.
+    #[must_use]
+    pub fn of(claim: &Claim, recovery: &Recovery, now: Timestamp) -> Option<Self> {
+        let holds = claim.expires_at > now
+            && recovery.plan == claim.plan
+            && recovery.execution == claim.execution
+            && recovery.closed_at.is_none()
+            && recovery.superseded_by.is_none();
+        holds.then(|| Self {
+            plan: recovery.plan.clone(),
+            since: recovery.opened_at,
+            stage: match (recovery.apply_by, recovery.apply_until) {
+                (_, Some(_)) => Stage::Applies,
+                (Some(_), None) => Stage::Approved,
+                (None, None) => Stage::AwaitsApproval,
+            },
+            targets: Vec::new(),
+        })
+    }
+
+    /// The same from Apply on, to where `plan` moves.
+    #[must_use]
+    pub fn applies(self, plan: &Plan) -> Self {
+        let moves = plan.moves.iter();
+        let targets = moves.filter_map(|m| Some((m.partition.clone(), m.to.as_ref()?.offset)));
+        Self {
+            stage: Stage::Applies,
+            targets: targets.collect(),
+            ..self
+        }
+    }
+
+    /// Whether it explains that `partition` is committed at `offset`: at its target, or further on, where its consumers
+    /// have started again.
+    #[must_use]
+    pub fn explains(&self, partition: &TopicPartition, offset: i64) -> bool {
+        // A plan's moves are in the order of partitions.
+        let place = self.targets.binary_search_by(|(of, _)| of.cmp(partition));
+        let target = place.ok().and_then(|place| self.targets.get(place));
+        self.stage == Stage::Applies && target.is_some_and(|(_, target)| offset >= *target)
+    }
+}
+
+impl fmt::Display for LiveRecovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { plan, since, .. } = self;
+        match self.stage {
+            Stage::AwaitsApproval => {
+                write!(
+                    f,
+                    "recovery {plan} has waited for its approval since {since}"
+                )
+            }
+            Stage::Approved | Stage::Applies => {
+                write!(f, "recovery {plan} is being applied, open since {since}")
+            }
+        }
+    }
+}
+
 /// One reading of a group. A reading that failed for the group as a whole is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
@@ -74,6 +163,8 @@ pub struct Sample {
     pub topics: BTreeMap<String, Option<TopicId>>,
     /// When a recovery of Offset Guard last moved the group, if one ever did.
     pub moved_at: Option<Timestamp>,
+    /// The recovery that held the group meanwhile.
+    pub recovery: Option<LiveRecovery>,
     /// Every partition: a sample, or why there is none.
     pub partitions: BTreeMap<TopicPartition, Result<PartitionSample, Fault>>,
 }
@@ -154,8 +245,17 @@ impl Sample {
             members,
             topics,
             moved_at,
+            recovery: None,
             partitions,
         })
+    }
+
+    /// Whether a recovery that is being applied may have moved the group since the look before.
+    #[must_use]
+    pub fn is_being_moved(&self) -> bool {
+        self.recovery
+            .as_ref()
+            .is_some_and(|live| live.stage == Stage::Applies)
     }
 
     /// The sample of one partition, where its reading did not fail.

@@ -1,7 +1,8 @@
 //! Histories of a group in a few lines: set what is true, then take a run's look at it, or one more look.
 //!
-//! Topic `shipments` unless a case says otherwise; every partition's log holds 0 to 200, committed is 100. A member's
-//! name is a letter for its client and host, and a number for its incarnation: `a2` is what `a1` is after a restart.
+//! Topic `shipments` unless a case says otherwise; every partition's log holds 0 to 200, committed is 100, and the group is
+//! known to commit record by record. A member's name is a letter for its client and host, and a number for its
+//! incarnation: `a2` is what `a1` is after a restart.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ use super::probe::{Failure, First, Probe, Probed, Validation};
 use super::proposal::{Ask, Proposals, propose};
 use super::record::{Fingerprint, Outline, TimestampType};
 use super::rules::{Assessment, judge, reads_uncommitted};
-use super::sample::Sample;
+use super::sample::{LiveRecovery, Sample};
 use super::verdict::{Finding, Verdict};
 use crate::domain::group::{GroupObservation, GroupState, Member, PartitionReading};
 use crate::domain::offset::{Fault, TopicPartition};
@@ -69,6 +70,8 @@ pub(in crate::domain) struct History {
     /// What a raw read finds, where it is not one good record at the commit.
     pub(in crate::domain) probes: BTreeMap<TopicPartition, Probed>,
     pub(in crate::domain) moved_at: Option<Timestamp>,
+    /// What holds the group while looks are taken.
+    pub(in crate::domain) recovery: Option<LiveRecovery>,
     pub(in crate::domain) skips_today: BTreeMap<TopicPartition, u32>,
     now: Timestamp,
     run: Timestamp,
@@ -84,9 +87,13 @@ impl History {
             samples: Vec::new(),
             seen,
             unstable: BTreeSet::new(),
-            policy: GuardPolicy::default(),
+            policy: GuardPolicy {
+                max_poll_records: Some(1),
+                ..GuardPolicy::default()
+            },
             probes: BTreeMap::new(),
             moved_at: None,
+            recovery: None,
             skips_today: BTreeMap::new(),
             now: at("08:00:00"),
             run: at("08:00:00"),
@@ -138,7 +145,10 @@ impl History {
         self.seen.ended_at = self.now;
         let history = &self.samples;
         let of = Sample::of(self.run, &self.seen, &self.unstable, history, self.moved_at);
-        self.samples.push(of.unwrap());
+        self.samples.push(Sample {
+            recovery: self.recovery.clone(),
+            ..of.unwrap()
+        });
     }
 
     pub(in crate::domain) fn state(&mut self, state: GroupState) -> &mut Self {
@@ -246,7 +256,8 @@ impl History {
         let mut probes = self.probes.clone();
         for partition in self.judged_without_probes().wants_probe {
             let sample = self.samples.last().unwrap().of_partition(&partition);
-            let from = sample.unwrap().committed.unwrap();
+            let sample = sample.unwrap();
+            let from = sample.committed.unwrap_or(sample.log.log_start);
             let good = probe(from, &[(from, false)]);
             probes.entry(partition).or_insert(Ok(good));
         }

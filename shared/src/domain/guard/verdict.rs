@@ -2,14 +2,10 @@
 
 use std::fmt;
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::policy::Validator;
-use super::record::Outline;
-use crate::domain::group::GroupState;
-use crate::domain::offset::{Fault, TopicPartition, Watermarks};
-use crate::domain::text::{self, count, grouped, time, verb};
+pub use super::evidence::Evidence;
+use crate::domain::offset::{TopicPartition, Watermarks};
 
 /// Why a partition is where it is. The number is the rule's: the first that matches decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -56,7 +52,7 @@ pub enum Verdict {
     GroupStuck = 19,
     /// All of one member's partitions stand, and other members' move.
     OwnerStuck = 20,
-    /// This partition alone stands.
+    /// This partition alone stands, or the members end and its next record is unlike those before it.
     PoisonSuspected = 21,
     /// It stands, and nothing seen says why.
     StalledUnknown = 22,
@@ -188,7 +184,8 @@ impl Verdict {
                 "look at this member's host and threads, and restart it: the others move"
             }
             Self::PoisonSuspected => {
-                "look at the record with its owner and at the member's threads; if it is the record, ask for its skip"
+                "look at the records with their owner and at the member's threads; set a validator, or let the consumers \
+                 take one record a poll (max.poll.records=1), to see which record it is; then ask for its skip"
             }
             Self::StalledUnknown => {
                 "read the consumers' logs and restart the owner; what was seen does not single out a record"
@@ -250,411 +247,6 @@ impl fmt::Display for Status {
     }
 }
 
-/// One thing that was seen. Nothing of a record's payload is in any of them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "saw", rename_all = "snake_case")]
-pub enum Evidence {
-    /// The reading failed.
-    Failed {
-        /// Why.
-        fault: Fault,
-    },
-    /// The broker does not know the topic any more.
-    TopicGone,
-    /// The topic has another id.
-    TopicRecreated {
-        /// The id that it had.
-        before: String,
-        /// The id that it has.
-        now: String,
-    },
-    /// The log ends earlier than it did, and no topic id tells whether it is another one.
-    LogShrank {
-        /// The high watermark that it had.
-        before: i64,
-        /// The high watermark that it has.
-        now: i64,
-    },
-    /// Where the group is in the log.
-    Position {
-        /// The committed offset.
-        committed: i64,
-        /// The log.
-        log: Watermarks,
-    },
-    /// The group has no commit, and the log holds so many offsets.
-    NoPosition {
-        /// Offsets in the log.
-        offsets: u64,
-    },
-    /// The commit has stood.
-    Still {
-        /// Since when, as far as was seen.
-        since: Timestamp,
-        /// For how long, in seconds.
-        seconds: u64,
-        /// In how many runs of the guard.
-        runs: usize,
-    },
-    /// A stall counts as one only after longer than the policy says, because the partition stood as long before and
-    /// then moved on by itself.
-    StoodBefore {
-        /// How long, in seconds.
-        seconds: u32,
-    },
-    /// There is nothing yet to compare with.
-    FirstSample,
-    /// The commit moved on.
-    Advanced {
-        /// By how many offsets, over the samples compared.
-        by: u64,
-    },
-    /// The lag grew from run to run.
-    LagGrew {
-        /// From.
-        from: u64,
-        /// To.
-        to: u64,
-        /// Over how many runs.
-        runs: usize,
-    },
-    /// The commit went back.
-    WentBack {
-        /// From.
-        from: i64,
-        /// To.
-        to: i64,
-    },
-    /// A recovery of Offset Guard moved the group.
-    MovedByRecovery {
-        /// When.
-        at: Timestamp,
-    },
-    /// So says the configuration.
-    Configured,
-    /// A commit moved although nobody was in the group.
-    JumpedWithoutMembers {
-        /// Where.
-        partition: TopicPartition,
-        /// From.
-        from: i64,
-        /// To.
-        to: i64,
-    },
-    /// A transaction is open at the last stable offset.
-    OpenTransaction {
-        /// The last stable offset.
-        last_stable: i64,
-        /// For how long it was seen there, in seconds.
-        seconds: u64,
-        /// Longer than any transaction may stay open: its producer is gone.
-        hanging: bool,
-    },
-    /// The group's own transaction has a commit pending here.
-    PendingCommit,
-    /// The group's commits were beyond the last stable offset, so its consumers read uncommitted records.
-    ReadsUncommitted,
-    /// No record is visible up to an offset.
-    NothingVisible {
-        /// Up to where, exclusive.
-        until: i64,
-    },
-    /// The first record there, in outline.
-    FirstVisible {
-        /// The record.
-        record: Outline,
-        /// Offsets before it that hold no visible record.
-        absent: u64,
-    },
-    /// The first record of a `read_uncommitted` consumer is another one than that of a `read_committed` one.
-    IsolationMatters {
-        /// The offset of the first one; `None` for none.
-        committed: Option<i64>,
-        /// The offset of the first one, aborted data counted; `None` for none.
-        uncommitted: Option<i64>,
-    },
-    /// A validator does not pass a record.
-    ValidatorFailed {
-        /// The record.
-        offset: i64,
-        /// The validator.
-        validator: Validator,
-        /// What is wrong.
-        problem: String,
-    },
-    /// The record is of another kind than all those right before it, which the group got past.
-    UnlikeThoseBefore {
-        /// The record.
-        offset: i64,
-        /// The kind of those before.
-        validator: Validator,
-        /// What is wrong with it.
-        problem: String,
-        /// How many were before it.
-        passing: usize,
-    },
-    /// The validators pass all records that were read.
-    ValidatorsPass {
-        /// How many.
-        records: usize,
-    },
-    /// There is no raw read of this partition.
-    NotProbed {
-        /// Why.
-        why: String,
-    },
-    /// Several members had the partition while its commit stood.
-    Owners {
-        /// Their member ids, at most five.
-        member_ids: Vec<String>,
-        /// How many.
-        count: usize,
-    },
-    /// Members came in the place of others in the latest runs: processes that started again, or were let in again.
-    Arrivals {
-        /// How many.
-        count: usize,
-    },
-    /// Other partitions moved on meanwhile.
-    OthersMoved {
-        /// One of them.
-        example: TopicPartition,
-        /// How many.
-        count: usize,
-    },
-    /// None of the group's partitions moved meanwhile.
-    NothingMoved,
-    /// These stand as well.
-    AlsoStalled {
-        /// At most five of them.
-        partitions: Vec<TopicPartition>,
-        /// How many.
-        count: usize,
-    },
-    /// The owner.
-    Owner {
-        /// Its `client.id`.
-        client_id: String,
-        /// Its member id.
-        member_id: String,
-        /// Its host.
-        host: String,
-    },
-    /// No member had the partition in these looks.
-    NoOwner {
-        /// How many looks.
-        looks: usize,
-    },
-    /// The group's states in the latest looks.
-    Looks {
-        /// How many looks.
-        looks: usize,
-        /// In how many of them nobody was in the group.
-        empty: usize,
-        /// In how many of them it was rebalancing.
-        rebalancing: usize,
-        /// The state in the last one.
-        state: GroupState,
-        /// The members in the last one.
-        members: usize,
-    },
-    /// Two samples are all that there is, as the policy allows.
-    TwoSamples,
-}
-
-impl fmt::Display for Evidence {
-    #[expect(
-        clippy::too_many_lines,
-        reason = "one line for each thing seen, all in one place"
-    )]
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let offset = |offset: &Option<i64>| offset.map_or("none".to_owned(), |o| o.to_string());
-        match self {
-            Self::Failed { fault } => write!(f, "{fault}"),
-            Self::TopicGone => f.write_str("the broker does not know the topic any more"),
-            Self::TopicRecreated { before, now } => {
-                write!(f, "the topic's id was {before} and is {now}")
-            }
-            Self::LogShrank { before, now } => write!(
-                f,
-                "the log ended at {before} and ends at {now}, and the brokers tell no topic id: \
-                 it was created again or lost its end"
-            ),
-            Self::Position { committed, log } => write!(
-                f,
-                "committed {committed}, log {} to {}{}, lag {}",
-                log.log_start,
-                log.high,
-                if log.last_stable < log.high {
-                    format!(" (stable to {})", log.last_stable)
-                } else {
-                    String::new()
-                },
-                grouped(log.lag(*committed))
-            ),
-            Self::NoPosition { offsets } => {
-                write!(f, "no commit; the log holds {}", count(*offsets, "offset"))
-            }
-            Self::Still {
-                since,
-                seconds,
-                runs,
-            } => write!(
-                f,
-                "the commit has stood for {} s in {}, since {} as far as was seen",
-                grouped(*seconds),
-                count(*runs, "run"),
-                time(*since)
-            ),
-            Self::StoodBefore { seconds } => write!(
-                f,
-                "it stood for {} s before and moved on by itself, so it is given longer",
-                grouped(*seconds)
-            ),
-            Self::FirstSample => f.write_str("there is no earlier sample to compare with"),
-            Self::Advanced { by } => write!(f, "the commit moved on by {}", grouped(*by)),
-            Self::LagGrew { from, to, runs } => {
-                write!(
-                    f,
-                    "the lag grew from {} to {} over {}",
-                    grouped(*from),
-                    grouped(*to),
-                    count(*runs, "run")
-                )
-            }
-            Self::WentBack { from, to } => write!(f, "the commit went back from {from} to {to}"),
-            Self::MovedByRecovery { at } => {
-                write!(f, "Offset Guard moved the group at {}", time(*at))
-            }
-            Self::Configured => f.write_str("the configuration says so"),
-            Self::JumpedWithoutMembers {
-                partition,
-                from,
-                to,
-            } => write!(
-                f,
-                "the commit of {partition} moved from {from} to {to} while nobody was in the group"
-            ),
-            Self::OpenTransaction {
-                last_stable,
-                seconds,
-                hanging,
-            } => write!(
-                f,
-                "a transaction is open at {last_stable}, seen there for {} s{}",
-                grouped(*seconds),
-                if *hanging {
-                    ": longer than a transaction may last, so it hangs"
-                } else {
-                    ""
-                }
-            ),
-            Self::PendingCommit => {
-                f.write_str("a transaction of the group itself has a commit pending")
-            }
-            Self::ReadsUncommitted => f.write_str(
-                "the group has committed beyond the last stable offset, so it reads uncommitted records",
-            ),
-            Self::NothingVisible { until } => write!(f, "no record is visible before {until}"),
-            Self::FirstVisible { record, absent } => {
-                if *absent > 0 {
-                    write!(
-                        f,
-                        "{} {} no visible record, then ",
-                        count(*absent, "offset"),
-                        verb(*absent, "holds", "hold")
-                    )?;
-                }
-                write!(f, "{record}")
-            }
-            Self::IsolationMatters {
-                committed,
-                uncommitted,
-            } => write!(
-                f,
-                "aborted data: a read_committed consumer's first record is {}, a read_uncommitted one's {}; \
-                 set isolation for this group",
-                offset(committed),
-                offset(uncommitted)
-            ),
-            Self::ValidatorFailed {
-                offset,
-                validator,
-                problem,
-            } => write!(f, "record {offset} fails {validator}: {problem}"),
-            Self::UnlikeThoseBefore {
-                offset,
-                validator,
-                problem,
-                passing,
-            } => write!(
-                f,
-                "record {offset} fails {validator}, which the {} before it {}: {problem}",
-                count(*passing, "record"),
-                verb(*passing, "passes", "pass")
-            ),
-            Self::ValidatorsPass { records } => {
-                write!(f, "the validators pass the {} read", count(*records, "record"))
-            }
-            Self::NotProbed { why } => f.write_str(why),
-            Self::Owners { member_ids, count } => write!(
-                f,
-                "{} had it at this offset: {}{}",
-                text::count(*count, "member"),
-                member_ids.join(", "),
-                if *count > member_ids.len() { ", …" } else { "" }
-            ),
-            Self::Arrivals { count } => {
-                write!(
-                    f,
-                    "{} came in the place of others lately",
-                    text::count(*count, "member")
-                )
-            }
-            Self::OthersMoved { example, count } => {
-                write!(
-                    f,
-                    "{} moved on, such as {example}",
-                    text::count(*count, "other partition")
-                )
-            }
-            Self::NothingMoved => f.write_str("no partition of the group moved meanwhile"),
-            Self::AlsoStalled { partitions, count } => {
-                let shown: Vec<_> = partitions.iter().map(ToString::to_string).collect();
-                write!(
-                    f,
-                    "{} {} as well: {}{}",
-                    text::count(*count, "other"),
-                    verb(*count, "stands", "stand"),
-                    shown.join(", "),
-                    if *count > shown.len() { ", …" } else { "" }
-                )
-            }
-            Self::Owner {
-                client_id,
-                member_id,
-                host,
-            } => write!(f, "owned by {client_id} ({host}, member id {member_id})"),
-            Self::NoOwner { looks } => {
-                write!(f, "no member had it in {}", count(*looks, "look"))
-            }
-            Self::Looks {
-                looks,
-                empty,
-                rebalancing,
-                state,
-                members,
-            } => write!(
-                f,
-                "{}: {empty} without members, {rebalancing} rebalancing; last {state} with {}",
-                count(*looks, "look"),
-                count(*members, "member")
-            ),
-            Self::TwoSamples => f.write_str("two-sample evidence, as the policy allows"),
-        }
-    }
-}
-
 /// What the rules say of one partition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
@@ -679,6 +271,21 @@ impl Finding {
         self.verdict.next_step()
     }
 
+    /// Among how many records the one that stops the consumers is, where nothing tells which: the first and the last
+    /// offset, and how many.
+    #[must_use]
+    pub fn suspects(&self) -> Option<(i64, i64, u64)> {
+        self.evidence.iter().find_map(|evidence| match evidence {
+            Evidence::Suspects {
+                first,
+                last,
+                records,
+                ..
+            } => Some((*first, *last, *records)),
+            _ => None,
+        })
+    }
+
     /// The commit and the log, where both are known.
     #[must_use]
     pub fn position(&self) -> Option<(i64, Watermarks)> {
@@ -693,5 +300,29 @@ impl Finding {
     pub fn stands_at(&self) -> Option<i64> {
         let (committed, _) = self.position()?;
         (self.verdict >= Verdict::PoisonLikely).then_some(committed)
+    }
+}
+
+/// What the rules say of a group as a whole, where none of its partitions can be judged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupFinding {
+    /// What is wrong with its members.
+    pub verdict: Verdict,
+    /// How sure that is.
+    pub confidence: Confidence,
+    /// How bad it is.
+    pub status: Status,
+    /// What was seen, the most telling first.
+    pub evidence: Vec<Evidence>,
+}
+
+impl GroupFinding {
+    /// What the person on call does next.
+    #[must_use]
+    pub fn next_step(&self) -> &'static str {
+        "read the log of the consumers: they end before they commit anything, so look at the records where \
+         auto.offset.reset lets them begin (for earliest: the log start); fix the consumer, or have its owner give the group \
+         a first commit after the record (kafka-consumer-groups.sh --reset-offsets); nothing is moved from here, since there \
+         is no position to move"
     }
 }

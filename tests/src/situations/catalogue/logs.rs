@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use offset_guard::domain::guard::verdict::Verdict::{
-    Ahead, BelowLogStart, CrashLoop, NoCommit, NoMembers, PoisonLikely, Rewound, TopicChanged,
+    Ahead, BelowLogStart, CrashLoop, NoCommit, NoMembers, PoisonLikely, PoisonSuspected, Rewound,
+    TopicChanged,
 };
 use offset_guard_local::client::{Commit, Record};
 
@@ -66,7 +67,13 @@ pub(super) fn situations() -> Vec<Situation> {
             "poison-after-gap",
             Plain,
             "A crash loop at a bad record; those between the commit and it were compacted away.",
-            |s| after_gap(s).boxed_local(),
+            |s| after_gap(s, 0).boxed_local(),
+        ),
+        situation(
+            "poison-behind-gap",
+            Plain,
+            "The same behind a gap of thirty offsets, before which records are left.",
+            |s| after_gap(s, 30).boxed_local(),
         ),
     ]
 }
@@ -169,7 +176,8 @@ async fn deleted(scene: &mut Scene) -> Result<()> {
     Ok(())
 }
 
-async fn after_gap(scene: &mut Scene) -> Result<()> {
+/// With a `gap`, records of other keys are left before it.
+async fn after_gap(scene: &mut Scene, gap: usize) -> Result<()> {
     let topic = scene.topic("orders");
     let client = scene.place.client.clone();
     let compacted = [
@@ -186,7 +194,10 @@ async fn after_gap(scene: &mut Scene) -> Result<()> {
     for partition in 1..3 {
         scene.good(&topic, partition, 1).await?;
     }
-    let old = vec![keyed("a", b"{}"); 6];
+    let kept = if gap > 0 { 8 } else { 0 };
+    let keep: Vec<_> = (0..kept).map(|n| keyed(&format!("k{n}"), b"{}")).collect();
+    client.produce(&topic, &keep).await?;
+    let old = vec![keyed("a", b"{}"); gap.max(6)];
     client.produce(&topic, &old).await?;
     let mut bad = 0;
     // Each in a segment of its own: the cleaner leaves the last one alone.
@@ -203,18 +214,26 @@ async fn after_gap(scene: &mut Scene) -> Result<()> {
             bad = offsets.first().copied().ok_or("a record has no offset")?;
         }
     }
-    scene.until_first_is(&topic, bad).await?;
-    scene.commit(&topic, 3, 1).await?;
+    let begins = i64::try_from(kept)?;
+    scene.until_next_is(&topic, begins, bad).await?;
+    // In the gap, so that what is left before it lies further back than the nearest twenty offsets.
+    let commit = Commit::new(&topic, 0, if gap > 0 { bad - 2 } else { 1 });
+    let others = (1..3).map(|partition| Commit::new(&topic, partition, 1));
+    let commits: Vec<_> = std::iter::once(commit).chain(others).collect();
+    client.commit(&scene.group().0, &commits).await?;
     scene.feed(&topic, [1, 2], FED);
     for name in ["a", "b"] {
         let consumer = scene.consumer(name, &[&topic]);
         let consumer = consumer.fails(AtUndecodable, Then::Leaves);
         scene.start(&consumer.restarts(Duration::from_millis(1500)));
     }
-    // All that lay before it is compacted away, so it is unlike nothing.
-    scene
-        .expect(&topic, 0, &[PoisonLikely, CrashLoop])
-        .skip(bad, bad);
+    // Where all that lay before it is compacted away, it is unlike nothing.
+    let last: &[_] = if gap > 0 {
+        &[PoisonLikely, PoisonSuspected]
+    } else {
+        &[PoisonLikely, PoisonSuspected, CrashLoop]
+    };
+    scene.expect(&topic, 0, last).skip(bad, bad);
     for partition in 1..3 {
         scene.expect(&topic, partition, BESIDE);
     }

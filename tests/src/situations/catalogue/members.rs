@@ -4,11 +4,15 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use offset_guard::domain::guard::verdict::Verdict::{
-    CrashLoop, ExternalOffsets, GroupStuck, NoMembers, OwnerStuck, RebalanceLoop, Unassigned,
+    CrashLoop, ExternalOffsets, GroupStuck, NoMembers, OwnerStuck, PoisonSuspected, RebalanceLoop,
+    Unassigned,
 };
 
-use super::super::consumer::{Fails::AtAll, Then};
-use super::super::policy::Policy::{External, Plain};
+use super::super::consumer::{
+    Fails::{AtAll, AtUndecodable},
+    Then,
+};
+use super::super::policy::Policy::{External, Plain, Watched};
 use super::super::scene::Scene;
 use super::super::{Result, Situation};
 use super::{FINE, situation};
@@ -49,6 +53,45 @@ pub(super) fn situations() -> Vec<Situation> {
             Plain,
             "A consumer that ends at once is started again only every six seconds.",
             |s| crash_at_start(s, 1, Duration::from_secs(6)).boxed_local(),
+        ),
+        situation(
+            "crash-two-seconds",
+            Plain,
+            "A consumer that ends at once is started again after two seconds.",
+            |s| crash_at_start_only(s, false).boxed_local(),
+        ),
+        situation(
+            "crash-two-seconds-848",
+            Plain,
+            "The same, and it speaks the new protocol, so that it is in the group for a moment only.",
+            |s| crash_at_start_only(s, true).boxed_local(),
+        )
+        .with_consumer_protocol(),
+        situation(
+            "dies-at-first",
+            Plain,
+            "A consumer ends at the very first record of its topic, and is started again after two seconds: the group never \
+             commits.",
+            |s| dies_at_first(s, false).boxed_local(),
+        ),
+        situation(
+            "dies-at-first-watched",
+            Watched,
+            "The same, and another topic is watched.",
+            |s| dies_at_first(s, false).boxed_local(),
+        ),
+        situation(
+            "dies-at-first-848",
+            Plain,
+            "The same with the new protocol.",
+            |s| dies_at_first(s, true).boxed_local(),
+        )
+        .with_consumer_protocol(),
+        situation(
+            "comes-back",
+            Plain,
+            "Nobody runs for long; then a consumer comes, and works at the first record for eight seconds, less than a stall.",
+            |s| comes_back(s).boxed_local(),
         ),
         situation(
             "outage",
@@ -139,6 +182,52 @@ async fn crash_at_start(scene: &mut Scene, consumers: usize, restart: Duration) 
     for partition in 0..3 {
         scene.expect(&topic, partition, &[CrashLoop, RebalanceLoop]);
     }
+    Ok(())
+}
+
+async fn crash_at_start_only(scene: &mut Scene, consumer_protocol: bool) -> Result<()> {
+    let topic = scene.topic_of("orders", 3, 5).await?;
+    scene.commit(&topic, 3, 2).await?;
+    scene.feed(&topic, 0..3, FED);
+    let mut consumer = scene.consumer("a", &[&topic]).fails(AtAll, Then::Leaves);
+    if consumer_protocol {
+        consumer = consumer.consumer_protocol();
+    }
+    scene.start(&consumer.restarts(Duration::from_secs(2)));
+    for partition in 0..3 {
+        let expected = scene.expect(&topic, partition, &[CrashLoop]);
+        expected.never(&[NoMembers, GroupStuck]);
+    }
+    Ok(())
+}
+
+async fn dies_at_first(scene: &mut Scene, consumer_protocol: bool) -> Result<()> {
+    let topic = scene.topic_of("orders", 1, 0).await?;
+    scene.bad(&topic, 0).await?;
+    scene.good(&topic, 0, 20).await?;
+    let mut consumer = scene.consumer("a", &[&topic]);
+    consumer = consumer.fails(AtUndecodable, Then::Leaves);
+    if consumer_protocol {
+        consumer = consumer.consumer_protocol();
+    }
+    scene.start(&consumer.restarts(Duration::from_secs(2)));
+    scene.expect_of_group(&[CrashLoop, RebalanceLoop], 6);
+    Ok(())
+}
+
+async fn comes_back(scene: &mut Scene) -> Result<()> {
+    let topic = scene.topic_of("orders", 1, 3).await?;
+    scene.commit(&topic, 1, 3).await?;
+    scene.long(&topic, 0, Duration::from_secs(8)).await?;
+    scene.good(&topic, 0, 3).await?;
+    let consumer = scene.consumer("a", &[&topic]);
+    let place = scene.place.clone();
+    scene.later(Duration::from_secs(21), async move {
+        consumer.run(&place).await
+    });
+    let expected = scene.expect(&topic, 0, FINE);
+    expected.after(NoMembers);
+    expected.never(&[PoisonSuspected, CrashLoop]);
     Ok(())
 }
 

@@ -4,11 +4,16 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use offset_guard::domain::guard::verdict::Verdict::{
-    CrashLoop, OwnerStuck, PoisonLikely, PoisonSuspected, RebalanceLoop,
+    self, CrashLoop, Moving, OwnerStuck, PoisonLikely, PoisonSuspected, RebalanceLoop, Slow,
+    Waiting,
 };
+use offset_guard_local::client::Record;
 
-use super::super::consumer::{Fails::AtUndecodable, Then};
-use super::super::policy::Policy::{Json, Plain};
+use super::super::consumer::{
+    Fails::{AtMarked, AtUndecodable},
+    Then,
+};
+use super::super::policy::Policy::{Json, Plain, Suspicious};
 use super::super::scene::{Consumer, Scene};
 use super::super::{Result, Situation};
 use super::{BESIDE, FINE, situation};
@@ -118,6 +123,35 @@ pub(super) fn situations() -> Vec<Situation> {
             Json,
             "A consumer that commits batches crash-loops at the third record of one: two good ones would be lost.",
             |s| in_batch(s).boxed_local(),
+        ),
+        situation(
+            "poison-in-batch-of-two",
+            Suspicious,
+            "Two consumers that commit batches; one record behind the commit, which looks like all others, ends whoever has \
+             it. A suspicion is enough to propose to pass over a record, and the one at the commit is good.",
+            |s| in_batch_of_two(s).boxed_local(),
+        ),
+        situation(
+            "poison-tombstone",
+            Plain,
+            "Two consumers, and a tombstone where there was none before ends whoever has it.",
+            |s| odd(s, &[], b"{}", None, &[PoisonSuspected, PoisonLikely]).boxed_local(),
+        ),
+        situation(
+            "poison-zstd",
+            Plain,
+            "The same with a record that is no JSON, in a topic that is compressed by zstd.",
+            |s| {
+                let zstd = &[("compression.type", "zstd")];
+                odd(
+                    s,
+                    zstd,
+                    b"{}",
+                    Some(b"\x00\x9f no JSON"),
+                    &[PoisonSuspected, PoisonLikely],
+                )
+                .boxed_local()
+            },
         ),
         situation("twenty-bad", Json, "Twenty bad records in a row.", |s| {
             twenty(s).boxed_local()
@@ -311,6 +345,71 @@ async fn in_batch(scene: &mut Scene) -> Result<()> {
     let consumer = leaves(&scene.consumer("a", &[&topic]).batch(10));
     scene.start(&consumer);
     scene.expect(&topic, 0, &[CrashLoop]);
+    Ok(())
+}
+
+/// Two consumers of two partitions each. The bad record lies three records behind the commit.
+async fn in_batch_of_two(scene: &mut Scene) -> Result<()> {
+    let topic = scene.topic_of("orders", 4, 20).await?;
+    scene.commit(&topic, 4, 20).await?;
+    scene.good(&topic, 3, 3).await?;
+    scene.marked(&topic, 3).await?;
+    scene.feed(&topic, 0..4, FED);
+    for name in ["a", "b"] {
+        let consumer = scene.consumer(name, &[&topic]).batch(10);
+        let consumer = consumer.fails(AtMarked, Then::Leaves);
+        scene.start(&consumer.restarts(RESTART));
+    }
+    let beside = [BESIDE, &[RebalanceLoop]].concat();
+    for partition in 0..3 {
+        scene.expect(&topic, partition, &beside);
+    }
+    // Nothing is proposed in any run, whatever it is called; the records before the bad one are committed at times.
+    let last = [
+        PoisonSuspected,
+        CrashLoop,
+        RebalanceLoop,
+        Moving,
+        Waiting,
+        Slow,
+    ];
+    scene.expect(&topic, 3, &last);
+    Ok(())
+}
+
+/// Two consumers of three partitions each. A record of another kind than all before it ends whoever has it.
+async fn odd(
+    scene: &mut Scene,
+    config: &'static [(&'static str, &'static str)],
+    usual: &'static [u8],
+    bad: Option<&'static [u8]>,
+    last: &'static [Verdict],
+) -> Result<()> {
+    let topic = scene.topic("orders");
+    let client = scene.place.client.clone();
+    client.create_topic(&topic, 6, config).await?;
+    for partition in 0..6 {
+        client
+            .produce(&topic, &vec![Record::new(partition, usual); 20])
+            .await?;
+    }
+    scene.commit(&topic, 6, 20).await?;
+    let record = Record {
+        key: Some(b"key".to_vec()),
+        value: bad.map(<[u8]>::to_vec),
+        ..Record::new(3, "")
+    };
+    let offsets = client.produce(&topic, &[record]).await?;
+    let bad = offsets.first().copied().ok_or("a record has no offset")?;
+    scene.feed(&topic, 0..6, FED);
+    for name in ["a", "b"] {
+        let consumer = dies(&scene.consumer(name, &[&topic]));
+        scene.start(&consumer);
+    }
+    for partition in [0, 1, 2, 4, 5] {
+        scene.expect(&topic, partition, BESIDE);
+    }
+    scene.expect(&topic, 3, last).skip(bad, bad);
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! All that the rules look at.
 
-use std::collections::BTreeMap;
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
@@ -8,7 +9,8 @@ use super::super::policy::{GuardPolicy, Isolation};
 use super::super::probe::{First, Probe, Probed};
 use super::super::sample::{PartitionSample, Sample, is_another, since_gap};
 use super::super::verdict::Evidence;
-use super::{RECENT_RUNS, count, reads_uncommitted};
+use super::members::{GONE_AFTER_RUNS, Trouble};
+use super::{RECENT_RUNS, count, newest_runs, reads_uncommitted};
 use crate::domain::offset::TopicPartition;
 
 /// All that the rules look at.
@@ -21,6 +23,10 @@ pub(super) struct Case<'a> {
     pub(super) reads_uncommitted: bool,
     /// A commit moved although nobody is ever in the group.
     pub(super) jump: Option<Evidence>,
+    // Worked out when they are asked.
+    by_record: OnceCell<bool>,
+    trouble: OnceCell<Trouble>,
+    trouble_of_the_unmoved: OnceCell<Trouble>,
     probes: &'a BTreeMap<TopicPartition, Probed>,
 }
 
@@ -38,7 +44,10 @@ impl<'a> Case<'a> {
             last: samples.last()?,
             policy,
             reads_uncommitted: reads_uncommitted(samples, policy),
+            by_record: OnceCell::new(),
             jump: jump_without_members(samples),
+            trouble: OnceCell::new(),
+            trouble_of_the_unmoved: OnceCell::new(),
             probes,
         })
     }
@@ -59,19 +68,52 @@ impl<'a> Case<'a> {
 
     /// The looks of the latest runs.
     pub(super) fn recent(&self) -> &'a [Sample] {
-        let runs = RECENT_RUNS.max(count(self.policy.min_samples));
-        let mut seen: Vec<Timestamp> = Vec::new();
-        let mut from = self.samples.len();
-        for (index, sample) in self.samples.iter().enumerate().rev() {
-            if seen.last() != Some(&sample.run) {
-                if seen.len() == runs {
-                    break;
-                }
-                seen.push(sample.run);
-            }
-            from = index;
+        newest_runs(self.samples, self.least_runs())
+    }
+
+    /// Over how many runs the members are looked at.
+    fn least_runs(&self) -> usize {
+        RECENT_RUNS.max(count(self.policy.min_samples))
+    }
+
+    /// What is wrong with the members; `nothing_moves`: no commit of the group moved in the latest runs.
+    ///
+    /// What a recovery of Offset Guard stopped did not crash, so only the looks since it moved the group count.
+    pub(super) fn trouble(&self, nothing_moves: bool) -> Trouble {
+        let place = if nothing_moves {
+            &self.trouble_of_the_unmoved
+        } else {
+            &self.trouble
+        };
+        *place.get_or_init(|| {
+            let before = |look: &Sample| look.moved_at != self.last.moved_at;
+            let from = self.samples.iter().rposition(before).map_or(0, |at| at + 1);
+            let looks = self.samples.get(from..).unwrap_or_default();
+            Trouble::of(looks, self.least_runs(), nothing_moves)
+        })
+    }
+
+    /// Whether the group is known to commit record by record: so configured, or seen to.
+    pub(super) fn commits_by_record(&self) -> bool {
+        let seen = || commits_by_record(self.samples);
+        self.policy.max_poll_records == Some(1) || *self.by_record.get_or_init(seen)
+    }
+
+    /// When somebody was last seen in the group, and how many runs saw nobody since; `None` where somebody is there.
+    pub(super) fn last_seen(&self) -> Option<Evidence> {
+        let mut looks = self.samples.iter().rev();
+        let seen = looks.find(|look| !look.members.is_empty());
+        if seen.is_some_and(|seen| seen.run == self.last.run) {
+            return None;
         }
-        self.samples.get(from..).unwrap_or_default()
+        let is_since = |look: &&Sample| seen.is_none_or(|seen| look.run > seen.run);
+        let since = self.samples.iter().filter(is_since);
+        let runs: BTreeSet<_> = since.map(|look| look.run).collect();
+        Some(Evidence::LastSeen {
+            at: seen.map(|look| look.at),
+            runs: runs.len(),
+            limit: GONE_AFTER_RUNS,
+        })
     }
 
     pub(super) fn this_run(&self) -> impl Iterator<Item = &'a Sample> {
@@ -132,14 +174,15 @@ pub(super) fn isolation_matters(probe: &Probe) -> Evidence {
 /// have been there in between.
 ///
 /// Of a group that once had a protocol only what moves between two looks of one run counts: between two runs a member may
-/// have come, worked and gone. What spans a recovery of Offset Guard was that recovery.
+/// have come, worked and gone. What spans a recovery of Offset Guard, or lies within one, was that recovery.
 pub(super) fn jump_without_members(samples: &[Sample]) -> Option<Evidence> {
     if !samples.iter().all(Sample::is_empty) {
         return None;
     }
     samples.windows(2).find_map(|pair| {
         let [a, b] = pair else { return None };
-        let counts = a.moved_at == b.moved_at && (a.run == b.run || b.is_simple);
+        let counts =
+            a.moved_at == b.moved_at && !b.is_being_moved() && (a.run == b.run || b.is_simple);
         b.partitions
             .iter()
             .filter(|_| counts)
@@ -153,4 +196,55 @@ pub(super) fn jump_without_members(samples: &[Sample]) -> Option<Evidence> {
                 })
             })
     })
+}
+
+/// How many steps of one offset, one after the other, show that a group commits record by record.
+const STEPS: i64 = 3;
+
+/// Whether a partition's commit was seen to go on by one offset at a time while more records waited than it came past: a
+/// consumer that commits what one poll returned would have taken them along.
+///
+/// One such step may be chance: a fetch that was made before the other records came holds one record. So may two, since
+/// the client fetches ahead. The third fetch is made after the first commit, and finds all that waited by then.
+fn commits_by_record(samples: &[Sample]) -> bool {
+    // Of each partition, where its commit last stood, where the steps began, and the end of the log at that time.
+    let mut steps: BTreeMap<&TopicPartition, (i64, i64, i64)> = BTreeMap::new();
+    let mut before: Option<&Sample> = None;
+    for look in samples {
+        let by_members = before.is_some_and(|before| {
+            before.moved_at == look.moved_at
+                && !look.is_being_moved()
+                && !before.members.is_empty()
+                && !look.members.is_empty()
+        });
+        before = Some(look);
+        for (partition, reading) in &look.partitions {
+            let Some((committed, high)) = reading
+                .as_ref()
+                .ok()
+                .and_then(|p| Some((p.committed?, p.log.high)))
+            else {
+                steps.remove(partition);
+                continue;
+            };
+            let place = steps
+                .entry(partition)
+                .or_insert((committed, committed, high));
+            let (at, began, _) = *place;
+            if !by_members || (committed != at && committed != at.saturating_add(1)) {
+                *place = (committed, committed, high);
+                continue;
+            }
+            // While it stands at the beginning, what waits there may still grow.
+            if committed == began {
+                place.2 = high;
+            }
+            place.0 = committed;
+            let (at, began, high) = *place;
+            if at - began >= STEPS && high > began.saturating_add(STEPS) {
+                return true;
+            }
+        }
+    }
+    false
 }

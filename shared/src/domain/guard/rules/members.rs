@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::super::sample::Sample;
-use super::RECENT_RUNS;
+use super::{RECENT_RUNS, newest_runs};
 use crate::domain::group::GroupState;
 
 /// What the members did in some looks.
@@ -23,6 +23,8 @@ pub(super) struct Members {
     departures: usize,
     /// A member of the first look with members is in the last one, and these are of different runs.
     survivor: bool,
+    /// The same members in every look, and the group at rest in it.
+    settled: bool,
     pub(super) comings: Comings,
 }
 
@@ -139,8 +141,19 @@ impl Members {
             returns,
             departures,
             survivor,
+            settled: looks.first().is_some_and(|first| {
+                let same = |look: &Sample| {
+                    look.state == GroupState::Stable && look.members == first.members
+                };
+                !first.members.is_empty() && looks.iter().all(same)
+            }),
             comings: comings(looks),
         }
+    }
+
+    /// Whether all looks found the same members, at rest.
+    pub(super) fn at_rest(&self) -> bool {
+        self.settled
     }
 
     fn mostly_empty(&self) -> bool {
@@ -159,25 +172,128 @@ impl Members {
     }
 
     /// Whether none of them lasts from one run to the next, and new ones are met within a run.
-    pub(super) fn are_short_lived(&self) -> bool {
+    fn are_short_lived(&self) -> bool {
         !self.survivor && self.comings.restarts() >= 2 && self.comings.end_or_are_short_lived()
     }
 
-    /// Rule 15: nobody is there, and it does not look as if somebody were about to come back.
-    pub(super) fn absent(&self) -> bool {
-        self.empty_now && (self.empty == self.looks || self.returns == 0)
-    }
-
-    /// Rule 16.
+    /// The members do not come to rest, and it is not for members that end.
     pub(super) fn rebalance_loop(&self) -> bool {
         self.mostly_rebalancing() && !self.turns_over()
     }
 
-    /// Rule 17.
-    pub(super) fn crash_loop(&self) -> bool {
+    /// The members keep going and coming back as new ones.
+    fn crash_loop(&self) -> bool {
         let restarts = self.comings.restarts();
         restarts >= 2
             || (self.mostly_empty()
                 && (restarts >= 1 || (self.returns >= 1 && self.departures >= 1)))
     }
+}
+
+/// What is wrong with a group's members: rules 15 to 17.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// Nothing that they show.
+    None,
+    /// Nobody is there.
+    Absent,
+    /// They do not come to rest.
+    Rebalances,
+    /// They go and come back as new ones.
+    Crashes,
+}
+
+/// After so many runs that saw nobody, a group whose members came and went is one that nobody is in: an hour of the usual
+/// schedule. A consumer that ends at once and waits before it starts again is met by few looks, so a few runs that do not
+/// meet it prove nothing.
+pub(super) const GONE_AFTER_RUNS: usize = 12;
+
+impl Trouble {
+    /// What the latest of `looks` show, in the light of what the runs before showed: a loop that was seen goes on until its
+    /// members have come to rest, or nobody was seen for [`GONE_AFTER_RUNS`]. Else the chance of which look meets whom
+    /// would make the verdict alternate while nothing about the group changes.
+    ///
+    /// `nothing_moves`: members that end at once and keep the group from resting are no rebalance loop where no commit
+    /// moves.
+    pub(super) fn of(looks: &[Sample], least_runs: usize, nothing_moves: bool) -> Self {
+        let ends: Vec<usize> = (1..=looks.len())
+            .filter(|end| {
+                let run = |index: usize| looks.get(index).map(|look| look.run);
+                run(*end) != run(end - 1)
+            })
+            .collect();
+        // Of fewer runs than the rules ask for, only the newest says something.
+        let first = least_runs.min(ends.len()).saturating_sub(1);
+        let mut trouble = Self::None;
+        let mut unseen = 0;
+        for (index, end) in ends.iter().enumerate() {
+            let looks = looks.get(..*end).unwrap_or_default();
+            let run = looks.last().map(|look| look.run);
+            let mut of_run = looks.iter().rev().take_while(|look| Some(look.run) == run);
+            unseen = match of_run.any(|look| !look.members.is_empty()) {
+                true => 0,
+                false => unseen + 1,
+            };
+            if index >= first {
+                let members = Members::of(newest_runs(looks, least_runs));
+                let lately = newest_runs(looks, GONE_AFTER_RUNS);
+                let may_return = members.empty_now && come_and_go(lately);
+                trouble = trouble.goes_on(&members, may_return, unseen, nothing_moves);
+            }
+        }
+        trouble
+    }
+
+    fn goes_on(
+        self,
+        members: &Members,
+        may_return: bool,
+        unseen: usize,
+        nothing_moves: bool,
+    ) -> Self {
+        let ends_at_once = nothing_moves && members.are_short_lived();
+        let now = if members.empty_now && may_return {
+            Self::Crashes
+        } else if members.empty_now && (members.empty == members.looks || members.returns == 0) {
+            Self::Absent
+        } else if members.rebalance_loop() && !ends_at_once {
+            Self::Rebalances
+        } else if members.crash_loop() {
+            Self::Crashes
+        } else {
+            Self::None
+        };
+        match self {
+            Self::Crashes if !members.at_rest() && unseen < GONE_AFTER_RUNS => self,
+            // Members that were thrown out look like new ones; it takes some that ended to call it by another name.
+            Self::Rebalances
+                if !members.at_rest()
+                    && now != Self::Absent
+                    && !(members.empty_now && may_return)
+                    && !members.turns_over()
+                    && !ends_at_once =>
+            {
+                self
+            }
+            _ => now,
+        }
+    }
+}
+
+/// Whether whoever was in the group last may be back: they had come while somebody looked, and gone within the same run, or
+/// members have been replaced so often that it is no deployment.
+fn come_and_go(looks: &[Sample]) -> bool {
+    let Some(last) = looks.iter().rposition(|look| !look.members.is_empty()) else {
+        return false;
+    };
+    let (before, rest) = looks.split_at(last);
+    let Some(last) = rest.first() else {
+        return false;
+    };
+    let is_of_run = |look: &&Sample| look.run == last.run;
+    let earlier = before.iter().filter(|look| !is_of_run(look));
+    let stayed = earlier
+        .clone()
+        .any(|look| look.members.iter().any(|m| last.members.contains(m)));
+    (!stayed && earlier.count() > 0) || comings(looks).restarts() >= 3
 }

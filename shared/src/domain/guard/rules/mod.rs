@@ -9,6 +9,7 @@ mod members;
 mod offsets;
 mod stall;
 mod standing;
+mod uncommitted;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::policy::{GuardPolicy, Isolation};
 use super::probe::Probed;
 use super::sample::{Sample, since_gap};
-use super::verdict::{Evidence, Finding, Status, Verdict};
+use super::verdict::{Evidence, Finding, GroupFinding, Status, Verdict};
 use crate::domain::group::GroupState;
 use crate::domain::offset::TopicPartition;
 use case::Case;
@@ -34,9 +35,12 @@ const NAMED: usize = 5;
 pub struct Assessment {
     /// The worst of the findings; `Unknown` without any sample.
     pub status: Status,
+    /// What is wrong with the group as a whole, where its partitions do not show it. Whatever is monitored, it is told.
+    pub of_group: Option<GroupFinding>,
     /// One finding a monitored partition, in order.
     pub findings: Vec<Finding>,
-    /// The stalled partitions of which a probe would tell more, the most telling first.
+    /// The partitions of which a probe would tell more, the most telling first: at their commit, or, where the group has
+    /// none, at their log start.
     pub wants_probe: Vec<TopicPartition>,
 }
 
@@ -46,6 +50,7 @@ impl Assessment {
     pub fn unknown() -> Self {
         Self {
             status: Status::Unknown,
+            of_group: None,
             findings: Vec::new(),
             wants_probe: Vec::new(),
         }
@@ -91,6 +96,7 @@ pub fn judge(
         if policy.monitors(&here.partition.topic) && !probes.contains_key(here.partition) {
             let telling = match finding.verdict {
                 Verdict::PoisonLikely => 0,
+                Verdict::CrashLoop if finding.suspects().is_some() => 0,
                 Verdict::PoisonSuspected => 1,
                 _ => 2,
             };
@@ -101,25 +107,39 @@ pub fn judge(
     wants_probe.sort();
     findings.retain(|finding| policy.monitors(&finding.partition.topic));
     findings.sort_by(|a, b| a.partition.cmp(&b.partition));
+    let mut wants_probe: Vec<_> = wants_probe.into_iter().map(|(_, p)| p).collect();
+    let of_group = uncommitted::never_gets_to_commit(&case);
+    if of_group.is_some() {
+        wants_probe.extend(uncommitted::wants_probe(&case));
+    }
     Assessment {
         status: findings
             .iter()
             .map(|finding| finding.status)
+            .chain(of_group.iter().map(|finding| finding.status))
             .max()
             .unwrap_or(Status::Healthy),
+        of_group,
         findings,
-        wants_probe: wants_probe.into_iter().map(|(_, p)| p).collect(),
+        wants_probe,
     }
 }
 
 /// Whether a group is to be looked at several times within a run: something waits to be read and did not move since the
-/// last run, or it waits in a group that is not at rest with members.
+/// last run, or it waits in a group that is not at rest with members. Of one that never committed it is not known whether
+/// anything waits, so it is enough that it is not at rest with the members that it had.
 #[must_use]
 pub fn is_suspicious(samples: &[Sample], policy: &GuardPolicy) -> bool {
     let Some((last, before)) = samples.split_last() else {
         return false;
     };
     let before = since_gap(before, last.at);
+    if uncommitted::has_no_commits(samples) {
+        let others = before
+            .last()
+            .is_some_and(|before| before.members != last.members);
+        return last.state != GroupState::Stable || others;
+    }
     last.partitions.iter().any(|(partition, reading)| {
         let Ok(sample) = reading else { return false };
         let unmoved = before
@@ -136,6 +156,17 @@ pub fn is_suspicious(samples: &[Sample], policy: &GuardPolicy) -> bool {
 #[must_use]
 pub fn jump_without_members(samples: &[Sample], now: Timestamp) -> Option<Evidence> {
     case::jump_without_members(since_gap(samples, now))
+}
+
+/// Whether a group that the brokers do not know now is one without commits whose members went a short while ago: brokers
+/// forget such a group, and it is back with the next member.
+#[must_use]
+pub fn is_forgotten(samples: &[Sample], policy: &GuardPolicy) -> bool {
+    let runs = members::GONE_AFTER_RUNS.max(count(policy.min_samples));
+    uncommitted::has_no_commits(samples)
+        && newest_runs(samples, runs)
+            .iter()
+            .any(|look| !look.members.is_empty())
 }
 
 /// Whether the group's consumers read records of transactions that are open or aborted: so configured, or seen to move
@@ -165,6 +196,22 @@ pub fn reads_uncommitted(samples: &[Sample], policy: &GuardPolicy) -> bool {
                 })
         }),
     }
+}
+
+/// The looks of the newest so many runs.
+fn newest_runs(samples: &[Sample], runs: usize) -> &[Sample] {
+    let mut seen: Vec<Timestamp> = Vec::new();
+    let mut from = samples.len();
+    for (index, sample) in samples.iter().enumerate().rev() {
+        if seen.last() != Some(&sample.run) {
+            if seen.len() == runs {
+                break;
+            }
+            seen.push(sample.run);
+        }
+        from = index;
+    }
+    samples.get(from..).unwrap_or_default()
 }
 
 /// How many runs `samples` are of.

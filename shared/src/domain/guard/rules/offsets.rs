@@ -9,6 +9,7 @@ use super::super::probe::First;
 use super::super::sample::{PartitionSample, Sample};
 use super::super::verdict::{Confidence, Evidence, Finding, Status, Verdict};
 use super::case::{Case, isolation_matters};
+use super::members::Trouble;
 use super::{RECENT_RUNS, count, runs, seconds};
 use crate::domain::offset::{Fault, TopicPartition, distance};
 
@@ -141,9 +142,12 @@ fn no_commit(case: &Case<'_>, partition: &TopicPartition, sample: &PartitionSamp
         })
         .map_or(0, |with| with + 1);
     let runs = runs(case.samples.get(without..).unwrap_or_default());
-    // Somebody is there to read it, and something is there to be read.
-    let neglected =
-        offsets > 0 && !case.last.members.is_empty() && runs >= count(case.policy.min_samples);
+    // Somebody is there to read it, or comes and goes, and something is there to be read.
+    let there = || match case.trouble(true) {
+        Trouble::Crashes | Trouble::Rebalances => true,
+        Trouble::None | Trouble::Absent => !case.last.members.is_empty(),
+    };
+    let neglected = offsets > 0 && runs >= count(case.policy.min_samples) && there();
     let status = if neglected {
         Status::Warning
     } else {
@@ -167,7 +171,8 @@ fn place(sample: &PartitionSample, committed: i64) -> Option<Found> {
     Some((verdict, Confidence::High, status, Vec::new()))
 }
 
-/// Rule 7: the commit went back since the last run, and that was not made up for.
+/// Rule 7: the commit went back since the last run, and that was not made up for. Where a recovery of Offset Guard put it,
+/// it was meant to be.
 fn rewound(case: &Case<'_>, partition: &TopicPartition) -> Option<Found> {
     let before = case.before_this_run(partition);
     let this_run = case
@@ -184,7 +189,10 @@ fn rewound(case: &Case<'_>, partition: &TopicPartition) -> Option<Found> {
         return None;
     }
     let back = Evidence::WentBack { from, to };
-    let (status, evidence) = match moved_by_recovery(case) {
+    let live = case.last.recovery.as_ref();
+    let by_live = live.filter(|live| live.explains(partition, to));
+    let by_live = by_live.map(|live| Evidence::Recovery { live: live.clone() });
+    let (status, evidence) = match by_live.or_else(|| moved_by_recovery(case)) {
         Some(by_us) => (Status::Healthy, vec![by_us, back]),
         None => (Status::Warning, vec![back]),
     };

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::probe::{First, Probe};
-use super::super::sample::{PartitionSample, Sample};
+use super::super::probe::{First, Probe, Unlike};
+use super::super::sample::{PartitionSample, Sample, Stage};
 use super::super::verdict::{Confidence, Evidence, Finding, Status, Verdict};
 use super::case::{Case, isolation_matters};
-use super::members::{Members, comings};
+use super::members::{GONE_AFTER_RUNS, Members, Trouble, comings};
 use super::standing::Standing;
-use super::{NAMED, RECENT_RUNS, count, runs};
+use super::{NAMED, RECENT_RUNS, count, newest_runs, runs};
 use crate::domain::group::GroupState;
 use crate::domain::offset::{TopicPartition, distance};
 
@@ -16,6 +16,8 @@ use crate::domain::offset::{TopicPartition, distance};
 pub(super) struct Picture<'a> {
     pub(super) standing: &'a [Standing<'a>],
     members: Members,
+    /// How many members came in the place of others within an hour of the usual schedule.
+    replaced: usize,
     moves: Moves<'a>,
     /// How many of those that stand each member has.
     owners: BTreeMap<&'a str, usize>,
@@ -42,6 +44,7 @@ impl<'a> Picture<'a> {
         Self {
             standing,
             members: Members::of(case.recent()),
+            replaced: comings(newest_runs(case.samples, GONE_AFTER_RUNS)).replaced,
             owners,
             moving: moves.since(recent).filter_map(owner_of).collect(),
             moves,
@@ -65,7 +68,8 @@ impl<'a> Moves<'a> {
         let mut last: BTreeMap<&TopicPartition, usize> = BTreeMap::new();
         for (index, pair) in case.samples.windows(2).enumerate() {
             let [a, b] = pair else { continue };
-            if (a.is_empty() && b.is_empty()) || a.moved_at != case.last.moved_at {
+            let by_us = a.moved_at != case.last.moved_at || b.is_being_moved();
+            if (a.is_empty() && b.is_empty()) || by_us {
                 continue;
             }
             for (partition, reading) in &b.partitions {
@@ -113,6 +117,12 @@ struct Facts {
     pinned: Option<Evidence>,
     /// It was tried again and again, and everything else went on.
     inferred: bool,
+    /// Among which records the one that stops it is, where nothing tells which.
+    suspects: Option<Evidence>,
+    /// How the record here, and no other one that stands, is of another kind than those before it.
+    odd: Option<Unlike>,
+    /// The next record is the one: the group commits record by record, no other one waits, or its kind is odd enough.
+    named: bool,
     /// Others moved on while this one stood.
     others_moved: bool,
     /// No other one moved lately.
@@ -123,62 +133,114 @@ struct Facts {
     /// Member after member came since it stands, and one did lately.
     taken_again: bool,
     two_samples: bool,
+    trouble: Trouble,
+    /// Since when somebody has it, where that is not long.
+    new_in_hands: Option<Evidence>,
+    /// A recovery of Offset Guard has its consumers stopped.
+    stopped_by: Option<Evidence>,
+}
+
+impl Facts {
+    fn of(case: &Case<'_>, here: &Standing<'_>, picture: &Picture<'_>) -> Self {
+        let probe = case.probe(here.partition, here.committed);
+        let mut lately = picture.moves.since(picture.recent);
+        let nothing_moves = lately.all(|partition| partition == here.partition);
+        let odd = odd_one_out(case, here, picture);
+        let suspects = suspects(case, here);
+        Self {
+            pinned: probe.and_then(|probe| pinned(case, probe)),
+            inferred: inferred(case, here, picture),
+            named: suspects.is_none() || odd.is_some_and(Unlike::is_strong),
+            suspects: suspects.filter(|_| odd.is_none() && !is_told_further_on(probe)),
+            odd: odd.cloned(),
+            others_moved: picture.moves.count(here.from) > 0,
+            nothing_moves,
+            alone: picture.standing.len() == 1,
+            owner_stuck: owner_stuck(here, picture),
+            unassigned: unassigned(case, here),
+            taken_again: taken_again(here, picture),
+            two_samples: two_samples(case, here),
+            trouble: case.trouble(nothing_moves),
+            new_in_hands: here.is_new_in_hands(case),
+            stopped_by: stopped_by(case),
+        }
+    }
 }
 
 /// Rules 14 to 22.
 pub(super) fn stall(case: &Case<'_>, here: &Standing<'_>, picture: &Picture<'_>) -> Finding {
-    let probe = case.probe(here.partition, here.committed);
-    let mut lately = picture.moves.since(picture.recent);
-    let facts = Facts {
-        pinned: probe.and_then(|probe| pinned(case, probe)),
-        inferred: inferred(case, here, picture),
-        others_moved: picture.moves.count(here.from) > 0,
-        nothing_moves: lately.all(|partition| partition == here.partition),
-        alone: picture.standing.len() == 1,
-        owner_stuck: owner_stuck(here, picture),
-        unassigned: unassigned(case, here),
-        taken_again: taken_again(here, picture),
-        two_samples: two_samples(case, here),
-    };
+    let facts = Facts::of(case, here, picture);
     let (verdict, confidence) = decide(&facts, &picture.members);
     let lag = here.sample.log.lag(here.committed);
-    let status = if verdict == Verdict::PoisonLikely || lag >= case.policy.deadlock_lag_threshold {
-        Status::Critical
-    } else {
-        Status::Warning
+    let status = match verdict {
+        Verdict::Waiting => Status::Healthy,
+        // It has them stopped itself, and starts them or has them started.
+        Verdict::NoMembers if facts.stopped_by.is_some() => Status::Healthy,
+        Verdict::PoisonLikely => Status::Critical,
+        _ if lag >= case.policy.deadlock_lag_threshold => Status::Critical,
+        _ => Status::Warning,
     };
+    let probe = case.probe(here.partition, here.committed);
     Finding {
         partition: here.partition.clone(),
         verdict,
         confidence: soften(case, probe, &facts, verdict, confidence),
         status,
         lag: Some(lag),
-        evidence: evidence(case, here, picture, &facts, verdict),
+        evidence: match facts.new_in_hands {
+            Some(new) if verdict == Verdict::Waiting => {
+                let (committed, log) = (here.committed, here.sample.log);
+                vec![
+                    new,
+                    here.stillness(case),
+                    Evidence::Position { committed, log },
+                ]
+            }
+            _ => evidence(case, here, picture, &facts, verdict),
+        },
     }
 }
 
 /// The rules 14 to 22 themselves.
 fn decide(facts: &Facts, members: &Members) -> (Verdict, Confidence) {
     if facts.pinned.is_some() {
-        (Verdict::PoisonLikely, Confidence::High)
-    } else if facts.inferred {
-        (Verdict::PoisonLikely, Confidence::Medium)
-    } else if members.absent() {
-        (Verdict::NoMembers, Confidence::High)
-    } else if members.rebalance_loop() && !(facts.nothing_moves && members.are_short_lived()) {
-        (Verdict::RebalanceLoop, Confidence::Medium)
-    } else if members.crash_loop() || facts.taken_again {
-        (Verdict::CrashLoop, Confidence::Medium)
-    } else if facts.unassigned {
+        return (Verdict::PoisonLikely, Confidence::High);
+    }
+    // All that was seen points to this partition, but to one record of it only where that one has a name.
+    if facts.inferred && facts.named {
+        return (Verdict::PoisonLikely, Confidence::Medium);
+    }
+    // Members that end are what is seen of it in every run; that others move meanwhile shows in some.
+    if facts.inferred && (facts.odd.is_some() || facts.trouble != Trouble::Crashes) {
+        return (Verdict::PoisonSuspected, Confidence::Medium);
+    }
+    match facts.trouble {
+        Trouble::Absent => return (Verdict::NoMembers, Confidence::High),
+        Trouble::Rebalances => return (Verdict::RebalanceLoop, Confidence::Medium),
+        // Members end, others of the group go on, and the one record that is next here is of another kind than all that
+        // they got past, while what else stands looks as it always did. That is enough to show a person this record first
+        // instead of sending them to look for it. It is not enough to propose to pass over it by itself, since nobody was
+        // seen to have it, to end and to try again: a topic may hold records of two kinds, and what the members die of
+        // may be a record that looks like all others, in a partition that went down with this one.
+        Trouble::Crashes if facts.odd.is_some() && facts.others_moved && !facts.nothing_moves => {
+            return (Verdict::PoisonSuspected, Confidence::Low);
+        }
+        Trouble::Crashes => return (Verdict::CrashLoop, Confidence::Medium),
+        Trouble::None if facts.taken_again => return (Verdict::CrashLoop, Confidence::Medium),
+        Trouble::None => {}
+    }
+    if facts.unassigned {
         (Verdict::Unassigned, Confidence::High)
     } else if !members.seen {
         // Dead or in an unknown state: of members that nobody sees nothing can be said.
         (Verdict::StalledUnknown, Confidence::Low)
+    } else if facts.new_in_hands.is_some() {
+        (Verdict::Waiting, Confidence::High)
     } else if !facts.alone && facts.nothing_moves {
         (Verdict::GroupStuck, Confidence::Medium)
     } else if facts.owner_stuck {
         (Verdict::OwnerStuck, Confidence::Medium)
-    } else if facts.alone && facts.two_samples {
+    } else if facts.alone && facts.two_samples && facts.named {
         (Verdict::PoisonLikely, Confidence::Low)
     } else if facts.alone {
         let confidence = if facts.others_moved {
@@ -190,6 +252,44 @@ fn decide(facts: &Facts, members: &Members) -> (Verdict, Confidence) {
     } else {
         (Verdict::StalledUnknown, Confidence::Low)
     }
+}
+
+/// That the recovery that holds the group has its consumers stopped.
+fn stopped_by(case: &Case<'_>) -> Option<Evidence> {
+    let live = case.last.recovery.as_ref();
+    live.filter(|live| live.stage >= Stage::Approved)
+        .map(|live| Evidence::Recovery { live: live.clone() })
+}
+
+/// Among which records the one that stops the consumers is, as far as where they commit tells. A consumer takes as many
+/// records as one poll returns, and commits after them: it may end at any of these, and its commit does not move.
+///
+/// `None` where it is the next one: the group is known to commit record by record, or no other one waits.
+fn suspects(case: &Case<'_>, here: &Standing<'_>) -> Option<Evidence> {
+    let probe = case.probe(here.partition, here.committed);
+    let first = match probe.and_then(|probe| case.first_visible(probe)) {
+        Some(First::Record(record)) => record.offset,
+        Some(First::None { .. }) | None => here.committed,
+    };
+    let max_poll_records = case.policy.poll_records();
+    let waiting = distance(first, case.readable(here.sample));
+    let records = waiting.min(u64::from(max_poll_records));
+    if records <= 1 || case.commits_by_record() {
+        return None;
+    }
+    let more = i64::try_from(records - 1).unwrap_or(i64::MAX);
+    Some(Evidence::Suspects {
+        first,
+        last: first.saturating_add(more),
+        records,
+        max_poll_records,
+        configured: case.policy.max_poll_records.is_some(),
+    })
+}
+
+/// Whether a record behind the commit fails or is odd, which is told by itself.
+fn is_told_further_on(probe: Option<&Probe>) -> bool {
+    probe.is_some_and(|probe| probe.validation.first_failure().is_some() || probe.unlike.is_some())
 }
 
 /// Poison that was inferred is less sure where nobody looked at the record yet, or where the validators pass it.
@@ -240,7 +340,7 @@ fn inferred(case: &Case<'_>, here: &Standing<'_>, picture: &Picture<'_>) -> bool
         return false;
     }
     // A record that is unlike those before it is no matter of rebalances, hosts or neighbours.
-    let odd = is_odd_one_out(case, here, picture);
+    let odd = odd_one_out(case, here, picture).is_some_and(Unlike::is_strong);
     let lately: BTreeSet<_> = picture.moves.since(picture.previous).collect();
     if !odd && (picture.members.rebalance_loop() || !here.is_singled_out(picture.standing, &lately))
     {
@@ -253,22 +353,29 @@ fn inferred(case: &Case<'_>, here: &Standing<'_>, picture: &Picture<'_>) -> bool
     !moved.is_empty() && somebodys && (odd || here.is_not_its_host(&moved))
 }
 
-/// Whether the record here is of another kind than those before it, and no other stalled partition's is: whoever dies of a
-/// record takes down all that it has not read by then, so those that stand with it are no reason against it.
-fn is_odd_one_out(case: &Case<'_>, here: &Standing<'_>, picture: &Picture<'_>) -> bool {
-    let odd = |standing: &Standing<'_>| {
+/// What the record here has that those before it have not, if no other stalled partition's is of another kind: whoever dies
+/// of a record takes down all that it has not read by then, so those that stand with it are no reason against it.
+fn odd_one_out<'a>(
+    case: &Case<'a>,
+    here: &Standing<'_>,
+    picture: &Picture<'_>,
+) -> Option<&'a Unlike> {
+    // Where nobody knows which record the consumers see first, it is not known to be this one.
+    let odd = |standing: &Standing<'_>| -> Option<Option<&'a Unlike>> {
         let probe = case.probe(standing.partition, standing.committed)?;
-        // Where nobody knows which record the consumers see first, it is not known to be this one.
         let first = case.first_visible(probe)?.offset();
         let unlike = probe.unlike.as_ref();
-        Some(unlike.is_some_and(|unlike| first == Some(unlike.failure.offset)))
+        Some(unlike.filter(|unlike| first == Some(unlike.failure.offset)))
     };
-    odd(here) == Some(true)
-        && picture
-            .standing
-            .iter()
-            .filter(|other| other.partition != here.partition && other.stalled)
-            .all(|other| odd(other) == Some(false))
+    let mut others = picture
+        .standing
+        .iter()
+        .filter(|other| other.partition != here.partition && other.stalled);
+    // A weak sign elsewhere is no reason against a strong one here.
+    odd(here)?.filter(|here| {
+        let is_no_rival = |other: &Unlike| here.is_strong() && !other.is_strong();
+        others.all(|other| odd(other).is_some_and(|other| other.is_none_or(is_no_rival)))
+    })
 }
 
 /// Partitions that went on while this one was tried in vain: those that moved after it was tried again, from the look
@@ -297,11 +404,12 @@ fn went_on<'a>(
 }
 
 /// Whether member after member came since it stands, more slowly than the latest runs show: to this partition alone, or,
-/// often enough to be no deployment, because those before them ended.
+/// often enough to be no deployment, because those before them ended. One has to have come lately, and not to stay.
 fn taken_again(here: &Standing<'_>, picture: &Picture<'_>) -> bool {
     let since = comings(here.looks);
     let alone = picture.standing.len() == 1;
-    picture.members.comings.replaced > 0
+    picture.replaced > 0
+        && !picture.members.at_rest()
         && since.restarts() >= if alone { 2 } else { 3 }
         && (alone || since.end_or_are_short_lived())
 }
@@ -362,7 +470,16 @@ fn evidence(
     if facts.two_samples && verdict == Verdict::PoisonLikely {
         evidence.push(Evidence::TwoSamples);
     }
+    if verdict == Verdict::NoMembers {
+        evidence.extend(facts.stopped_by.clone());
+    }
     evidence.extend(facts.pinned.clone());
+    if verdict == Verdict::PoisonSuspected {
+        evidence.extend(facts.odd.as_ref().map(unlike));
+    }
+    if verdict == Verdict::PoisonSuspected || (verdict == Verdict::CrashLoop && facts.inferred) {
+        evidence.extend(facts.suspects.clone());
+    }
     evidence.push(here.stillness(case));
     evidence.extend(of_hands(case, here, picture));
     evidence.push(match picture.moves.example(here.from) {
@@ -388,7 +505,13 @@ fn evidence(
         state: case.last.state,
         members: case.last.members.len(),
     });
-    evidence.extend(of_probe(case, here, facts));
+    if verdict == Verdict::CrashLoop {
+        evidence.extend(case.last_seen());
+    }
+    let of_probe = of_probe(case, here, facts);
+    let told = |seen: &Evidence| evidence.contains(seen);
+    let of_probe: Vec<_> = of_probe.into_iter().filter(|seen| !told(seen)).collect();
+    evidence.extend(of_probe);
     evidence.extend(case.isolation_note());
     evidence.push(Evidence::Position {
         committed: here.committed,
@@ -443,15 +566,8 @@ fn of_probe(case: &Case<'_>, here: &Standing<'_>, facts: &Facts) -> Vec<Evidence
         Some(First::None { until }) => evidence.push(Evidence::NothingVisible { until: *until }),
         None => evidence.push(isolation_matters(probe)),
     }
-    if let Some(unlike) = &probe.unlike
-        && facts.pinned.is_none()
-    {
-        evidence.push(Evidence::UnlikeThoseBefore {
-            offset: unlike.failure.offset,
-            validator: unlike.failure.validator,
-            problem: unlike.failure.problem.clone(),
-            passing: unlike.passing,
-        });
+    if facts.pinned.is_none() {
+        evidence.extend(probe.unlike.as_ref().map(unlike));
     }
     match probe.validation.first_failure() {
         Some(failure) if facts.pinned.is_none() => evidence.push(Evidence::ValidatorFailed {
@@ -466,4 +582,13 @@ fn of_probe(case: &Case<'_>, here: &Standing<'_>, facts: &Facts) -> Vec<Evidence
         }),
     }
     evidence
+}
+
+fn unlike(unlike: &Unlike) -> Evidence {
+    Evidence::UnlikeThoseBefore {
+        offset: unlike.failure.offset,
+        validator: unlike.failure.validator,
+        problem: unlike.failure.problem.clone(),
+        passing: unlike.passing,
+    }
 }

@@ -13,6 +13,7 @@ use super::case::Case;
 use super::members::comings;
 use super::offsets::moved_by_recovery;
 use super::{count, seconds};
+use crate::domain::group::GroupState;
 use crate::domain::offset::TopicPartition;
 
 /// A pause that was seen before stretches the time until a stall, but no further than so many times.
@@ -76,6 +77,44 @@ impl<'a> Standing<'a> {
         let read = |look: &&Sample| look.of_partition(self.partition).is_some();
         let of_runs: BTreeSet<_> = self.looks.iter().filter(read).map(|l| l.run).collect();
         of_runs.len()
+    }
+
+    /// Since when it has been in somebody's hands without a break, where that is too short to blame who has it or what they
+    /// have: whoever comes back to an old commit gets the time that everybody gets.
+    ///
+    /// A run in which nobody was seen to have it is a break. What lies before the first look that is remembered is none.
+    pub(super) fn is_new_in_hands(&self, case: &Case<'_>) -> Option<Evidence> {
+        let has = |look: &&Sample| {
+            let nobodys = look.state == GroupState::Stable
+                && look
+                    .of_partition(self.partition)
+                    .is_some_and(|p| p.owner.is_none());
+            !look.members.is_empty() && !nobodys
+        };
+        let mut runs = BTreeSet::new();
+        let mut since = None;
+        let mut rest = self.looks;
+        while let Some(last) = rest.last() {
+            let from = rest.partition_point(|look| look.run != last.run);
+            let (before, of_run) = rest.split_at(from);
+            let Some(first) = of_run.iter().find(has) else {
+                break;
+            };
+            runs.insert(last.run);
+            since = Some(first.at);
+            rest = before;
+        }
+        if rest.is_empty() {
+            return None;
+        }
+        let since = since.unwrap_or(case.last.at);
+        let had = case.last.at.duration_since(since);
+        let long = had >= patience(case.policy, self.sample)
+            && runs.len() >= count(case.policy.min_samples).max(2);
+        (!long).then(|| Evidence::OwnedSince {
+            since,
+            seconds: seconds(had),
+        })
     }
 
     fn stood(&self, case: &Case<'_>) -> SignedDuration {

@@ -271,6 +271,9 @@ fn our_own_recovery_is_no_evidence() {
     history.stable(&[("a2", &[0, 1]), ("b2", &[2, 3])]);
     history.runs(2).empty().run();
     history.stable(&[("a3", &[0, 1]), ("b3", &[2, 3])]).run();
+    // Whoever has just come gets the time that everybody gets.
+    assert_eq!(history.verdicts(), [Verdict::Waiting; 4]);
+    history.runs(2);
     assert_eq!(history.verdicts(), [Verdict::GroupStuck; 4]);
 }
 

@@ -2,10 +2,14 @@
 
 mod attacks;
 mod borders;
+mod over_time;
 mod properties;
+mod recoveries;
 mod situations;
+mod suspects;
 mod table;
 mod two_samples;
+mod uncommitted;
 
 use super::super::testing::History;
 

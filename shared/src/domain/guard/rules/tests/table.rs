@@ -3,13 +3,17 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::super::super::policy::Isolation;
-use super::super::super::probe::First;
+use jiff::Timestamp;
+
+use super::super::super::policy::{Isolation, Validator};
+use super::super::super::probe::{Failure, First, Unlike};
+use super::super::super::sample::{LiveRecovery, Stage};
 use super::super::super::testing::{History, outline, probe};
 use super::super::super::verdict::{Finding, Verdict};
 use super::{at_rest, crash_looping};
 use crate::domain::group::GroupState;
 use crate::domain::offset::Fault;
+use crate::domain::plan::PlanId;
 use crate::domain::testing::{p, topic};
 
 /// A case: the verdict that is expected, what the case is, and its history. It is about partition 0.
@@ -26,6 +30,16 @@ fn made(of: History, change: impl FnOnce(&mut History)) -> History {
     let mut history = of;
     change(&mut history);
     history
+}
+
+/// A recovery that is being applied, and moves partition 0 to `to`.
+fn applies(since: Timestamp, to: i64) -> LiveRecovery {
+    LiveRecovery {
+        plan: PlanId("01KBAKV1R0ZJ3T1W8Q6F2X9C4D".to_owned()),
+        since,
+        stage: Stage::Applies,
+        targets: vec![(p(0), to)],
+    }
 }
 
 fn of_one_partition() -> Vec<Case> {
@@ -103,6 +117,15 @@ fn of_one_partition() -> Vec<Case> {
             made(group(), |h| {
                 h.run().committed(0, 40);
                 h.moved_at = Some(h.now());
+                h.run();
+            }),
+        ),
+        (
+            Verdict::Rewound,
+            "a recovery that is not reported yet moved it back",
+            made(group(), |h| {
+                h.run().committed(0, 40);
+                h.recovery = Some(applies(h.now(), 40));
                 h.run();
             }),
         ),
@@ -200,6 +223,13 @@ fn of_one_partition() -> Vec<Case> {
         ),
         (
             Verdict::Waiting,
+            "its consumer has just come back to an old commit",
+            made(History::of(1), |h| {
+                h.empty().runs(4).stable(&[("a1", &[0])]).run();
+            }),
+        ),
+        (
+            Verdict::Waiting,
             "it stood as long before and went on",
             made(group(), |h| {
                 h.runs(4).work(&[0]).runs(4);
@@ -230,6 +260,14 @@ fn of_the_group() -> Vec<Case> {
             }),
         ),
         (
+            Verdict::NoMembers,
+            "a recovery has them stopped",
+            made(History::of(2), |h| {
+                h.recovery = Some(applies(h.now(), 40));
+                h.empty().runs(3);
+            }),
+        ),
+        (
             Verdict::RebalanceLoop,
             "its members never come to rest",
             made(History::of(2), |h| {
@@ -245,6 +283,23 @@ fn of_the_group() -> Vec<Case> {
             Verdict::CrashLoop,
             "its only process ends at the start, and nothing moves",
             crash_looping(4, &[]),
+        ),
+        (
+            Verdict::CrashLoop,
+            "processes end at it again and again, and nothing tells at which record of a poll",
+            made(crash_looping(4, &[1, 2, 3]), |h| {
+                h.policy(|policy| policy.max_poll_records = None);
+            }),
+        ),
+        (
+            Verdict::CrashLoop,
+            "its process comes and goes, and the last runs met nobody",
+            made(History::of(1), |h| {
+                for n in 0..3 {
+                    h.empty().run().joining(&[&format!("a{n}")]).look();
+                }
+                h.empty().runs(2);
+            }),
         ),
         (
             Verdict::Unassigned,
@@ -266,6 +321,34 @@ fn of_the_group() -> Vec<Case> {
             Verdict::PoisonSuspected,
             "it alone stands, in the same hands",
             at_rest(3, &[1, 2, 3]),
+        ),
+        (
+            Verdict::PoisonSuspected,
+            "the same, and nothing is known of how the group commits",
+            made(at_rest(3, &[1, 2, 3]), |h| {
+                h.policy(|policy| policy.max_poll_records = None);
+            }),
+        ),
+        (
+            Verdict::PoisonSuspected,
+            "processes end beside others, and its next record is a tombstone where there was none",
+            made(History::of(2), |h| {
+                for n in 0..4 {
+                    h.stable(&[("b1", &[1])]).run().work(&[1]);
+                    h.joining(&[&format!("a{n}"), "b1"]).look();
+                    h.stable(&[("b1", &[1])]).look();
+                }
+                let mut odd = probe(100, &[(100, false)]);
+                odd.unlike = Some(Unlike {
+                    failure: Failure {
+                        offset: 100,
+                        validator: Validator::NotNull,
+                        problem: "the value is null: a tombstone".to_owned(),
+                    },
+                    passing: 20,
+                });
+                h.probed(0, odd);
+            }),
         ),
         (
             Verdict::PoisonLikely,

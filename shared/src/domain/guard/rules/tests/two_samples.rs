@@ -48,6 +48,7 @@ fn stands() -> History {
     history.policy(|policy| {
         policy.min_samples = 2;
         policy.stall_seconds = 0;
+        policy.max_poll_records = Some(1);
     });
     history.stable(&[("a1", &[0, 1]), ("b1", &[2, 3])]);
     history.run().work(&[1, 2, 3]).high(0, 220);
@@ -339,8 +340,8 @@ fn target(target: Option<i64>) -> String {
 fn agrees_with_the_simple_rule_where_that_is_sound() {
     let mut text = String::from(
         "# Beside the two-sample rule\n\n\
-         With `min_samples = 2` and `stall_seconds = 0` the guard decides from two samples, as the simplest rule in use\n\
-         does. Both were asked about partition 0 of a group of four at offset 100; the test\n\
+         With `min_samples = 2`, `stall_seconds = 0` and `max_poll_records = 1` the guard decides from two samples, as the\n\
+         simplest rule in use does. Both were asked about partition 0 of a group of four at offset 100; the test\n\
          `agrees_with_the_simple_rule_where_that_is_sound` holds this table to what they answer.\n\n\
          | Situation | The simple rule | The guard | Its verdict | Why they differ |\n\
          |---|---|---|---|---|\n",
