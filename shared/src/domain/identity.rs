@@ -83,15 +83,6 @@ impl Identity {
         &self.aliases
     }
 
-    /// The identity without its aliases in a plan's canonical form: as it always was, so that a plan that waits while a
-    /// release is deployed keeps its digest.
-    pub(super) fn canonical(&self) -> String {
-        format!(
-            "{} (subject {}), identity verified by {}",
-            self.name, self.subject, self.issuer
-        )
-    }
-
     /// Whether both are certainly one person: one subject of one issuer. Names do not count.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
@@ -411,11 +402,6 @@ mod tests {
         let old = r#"{"issuer":"https://id.example","subject":"7","name":"Mara"}"#;
         let read: Identity = serde_json::from_str(old).unwrap();
         assert_eq!(read, person("7", "Mara"));
-        // Its plan keeps its digest.
-        assert_eq!(
-            read.canonical(),
-            "Mara (subject 7), identity verified by https://id.example"
-        );
         assert_eq!(serde_json::to_string(&read).unwrap(), old);
     }
 }

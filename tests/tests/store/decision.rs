@@ -14,6 +14,7 @@ use offset_guard::domain::group::GroupObservation;
 use offset_guard::domain::offset::Fault;
 use offset_guard::domain::plan::{Plan, PlanRecord, PlanResult};
 use offset_guard::domain::recovery::{Claim, Recovery};
+use offset_guard::domain::rights::Rights;
 use offset_guard::store::{Decided, Lapse, LinkHash, Store, TaskToken};
 use offset_guard::wire::PlanStep;
 use offset_guard_local::workdir;
@@ -228,6 +229,10 @@ impl Case {
             apply_enabled: true,
             config_hash: &self.plan.config_hash,
             seen: &seen,
+            rights: &Rights {
+                group: None,
+                topics: BTreeMap::new(),
+            },
             pre_image: None,
             rereads: &BTreeMap::new(),
         };

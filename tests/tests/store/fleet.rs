@@ -10,7 +10,10 @@ use offset_guard::domain::group::{
     GroupDescription, GroupObservation, GroupState, GroupType, PartitionReading, TopicDescription,
 };
 use offset_guard::domain::guard::verdict::Status;
-use offset_guard::domain::offset::{ClusterId, CommittedOffset, Fault, GroupId, TopicPartition};
+use offset_guard::domain::offset::{
+    ClusterId, CommittedOffset, Fault, FoundByTime, GroupId, TopicPartition,
+};
+use offset_guard::domain::rights::Rights;
 use offset_guard::kafka::{Auth, ConnectionSettings, KafkaError, RecordKeeper, RecordReader};
 use offset_guard::ports::ReadGroups;
 use offset_guard::wire::guard::GuardEvent;
@@ -83,7 +86,6 @@ impl ReadGroups for Flooded {
             is_simple: false,
             assignor: String::new(),
             members: Vec::new(),
-            may_alter: Some(true),
         })
     }
 
@@ -98,11 +100,17 @@ impl ReadGroups for Flooded {
         Ok(stable.collect())
     }
 
-    async fn offsets_for_time(
+    async fn rights(&self, _: &GroupId, _: &BTreeSet<String>) -> Result<Rights, KafkaError> {
+        Ok(Rights {
+            group: None,
+            topics: BTreeMap::new(),
+        })
+    }
+
+    async fn offsets_for_times(
         &self,
-        _: &[TopicPartition],
-        _: Timestamp,
-    ) -> Result<BTreeMap<TopicPartition, Result<Option<i64>, Fault>>, KafkaError> {
+        _: &[(TopicPartition, Timestamp)],
+    ) -> Result<BTreeMap<TopicPartition, Result<Option<FoundByTime>, Fault>>, KafkaError> {
         Ok(BTreeMap::new())
     }
 }

@@ -9,8 +9,9 @@ use offset_guard::domain::group::{
     GroupDescription, GroupObservation, GroupState, GroupType, PartitionReading, TopicDescription,
 };
 use offset_guard::domain::offset::{
-    ClusterId, CommittedOffset, Fault, GroupId, TopicId, TopicPartition, Watermarks,
+    ClusterId, CommittedOffset, Fault, FoundByTime, GroupId, TopicId, TopicPartition, Watermarks,
 };
+use offset_guard::domain::rights::Rights;
 use offset_guard::error::Error;
 use offset_guard::kafka::KafkaError;
 use offset_guard::ports::ReadGroups;
@@ -73,11 +74,17 @@ impl ReadGroups for Groups {
         Ok(BTreeMap::new())
     }
 
-    async fn offsets_for_time(
+    async fn rights(&self, _: &GroupId, _: &BTreeSet<String>) -> Result<Rights, KafkaError> {
+        Ok(Rights {
+            group: None,
+            topics: BTreeMap::new(),
+        })
+    }
+
+    async fn offsets_for_times(
         &self,
-        _: &[TopicPartition],
-        _: Timestamp,
-    ) -> Result<BTreeMap<TopicPartition, Result<Option<i64>, Fault>>, KafkaError> {
+        _: &[(TopicPartition, Timestamp)],
+    ) -> Result<BTreeMap<TopicPartition, Result<Option<FoundByTime>, Fault>>, KafkaError> {
         Ok(BTreeMap::new())
     }
 }
@@ -89,7 +96,6 @@ fn described() -> GroupDescription {
         is_simple: false,
         assignor: String::new(),
         members: Vec::new(),
-        may_alter: Some(true),
     }
 }
 

@@ -3,7 +3,7 @@
 use aws_config::retry::RetryConfig;
 use aws_sdk_sfn::config::{BehaviorVersion, Region};
 use jiff::{SignedDuration, Timestamp};
-use offset_guard::app::approval::{admit, request};
+use offset_guard::app::approval::{Asking, admit, request};
 use offset_guard::app::plan::run;
 use offset_guard::config::Config;
 use offset_guard::domain::approval::Decision;
@@ -87,16 +87,12 @@ async fn ask(store: &Store) {
     let slack = Slack::new(Err(SlackError::NotConfigured));
     let page = Url::parse("https://guard.example/").unwrap();
     let token = TaskToken::new("token".to_owned());
-    let asked = request(
-        store,
-        &executions,
-        &slack,
-        &page,
-        STARTED,
-        &plan_id(1),
-        &token,
-    )
-    .await;
+    let asking = Asking {
+        slack: &slack,
+        public_url: &page,
+        swept: false,
+    };
+    let asked = request(store, &executions, asking, STARTED, &plan_id(1), &token).await;
     assert!(asked.is_err());
 }
 

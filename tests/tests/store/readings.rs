@@ -13,6 +13,7 @@ use offset_guard::domain::group::{
 use offset_guard::domain::offset::{
     ClusterId, CommittedOffset, Fault, FoundByTime, GroupId, TopicId, TopicPartition,
 };
+use offset_guard::domain::rights::Rights;
 use offset_guard::kafka::KafkaError;
 use offset_guard::ports::ReadGroups;
 use offset_guard::store::{Opened, Store};
@@ -71,7 +72,6 @@ impl ReadGroups for Brokers<'_> {
                 is_simple: false,
                 assignor: String::new(),
                 members: Vec::new(),
-                may_alter: None,
             }),
             topics: [("shipments".to_owned(), Ok(topic))].into(),
             partitions: [(TopicPartition::new("shipments", 0), reading)].into(),
@@ -90,6 +90,13 @@ impl ReadGroups for Brokers<'_> {
         _: &[TopicPartition],
     ) -> Result<BTreeMap<TopicPartition, Result<Option<CommittedOffset>, Fault>>, KafkaError> {
         Ok(BTreeMap::new())
+    }
+
+    async fn rights(&self, _: &GroupId, _: &BTreeSet<String>) -> Result<Rights, KafkaError> {
+        Ok(Rights {
+            group: None,
+            topics: BTreeMap::new(),
+        })
     }
 
     async fn offsets_for_times(

@@ -36,6 +36,7 @@ fn look(run: Timestamp, after: i64) -> Sample {
         }],
         topics: BTreeMap::from([("shipments".to_owned(), TopicId::from_bytes([7; 16]))]),
         moved_at: Some(at(-9000)),
+        recovery: None,
         partitions: BTreeMap::from([
             (
                 TopicPartition::new("shipments", 0),

@@ -214,7 +214,7 @@ async fn after_gap(scene: &mut Scene, gap: usize) -> Result<()> {
             bad = offsets.first().copied().ok_or("a record has no offset")?;
         }
     }
-    let begins = i64::try_from(kept)?;
+    let begins = i64::from(kept);
     scene.until_next_is(&topic, begins, bad).await?;
     // In the gap, so that what is left before it lies further back than the nearest twenty offsets.
     let commit = Commit::new(&topic, 0, if gap > 0 { bad - 2 } else { 1 });

@@ -6,7 +6,7 @@ use offset_guard::domain::guard::record::Header;
 use offset_guard::domain::recovery::Outcome as Proven;
 use offset_guard::kafka::{RecordKeeper, RecordReader};
 use offset_guard::ports::{KeepRecords, ReadLimits, ReadRecords, View};
-use offset_guard_tests::{Outcome, World, on_kafka_4};
+use offset_guard_tests::{Outcome, World, on_kafka_4, reader_program};
 use serde_json::json;
 
 use super::rig::Rig;
@@ -56,7 +56,7 @@ async fn no_header_of_a_producer_keeps_a_record_from_being_kept(world: &World) -
     rig.bench.commit(&[0]).await?;
     let (id, plan) = rig.until_planned().await?;
     assert_eq!(plan.skips.len(), hostile.len());
-    let reader = RecordReader::connect(rig.settings())?;
+    let reader = RecordReader::connect(rig.settings(), reader_program())?;
     for skipped in &plan.skips {
         let Kept::In(copy) = &skipped.kept else {
             return Err("it is not kept".into());

@@ -252,7 +252,7 @@ impl Trouble {
         nothing_moves: bool,
     ) -> Self {
         let ends_at_once = nothing_moves && members.are_short_lived();
-        let now = if members.empty_now && may_return {
+        let now = if may_return {
             Self::Crashes
         } else if members.empty_now && (members.empty == members.looks || members.returns == 0) {
             Self::Absent
@@ -267,11 +267,11 @@ impl Trouble {
             Self::Crashes if !members.at_rest() && unseen < GONE_AFTER_RUNS => self,
             // Members that were thrown out look like new ones; it takes some that ended to call it by another name.
             Self::Rebalances
-                if !members.at_rest()
-                    && now != Self::Absent
-                    && !(members.empty_now && may_return)
-                    && !members.turns_over()
-                    && !ends_at_once =>
+                if !(members.at_rest()
+                    || now == Self::Absent
+                    || may_return
+                    || members.turns_over()
+                    || ends_at_once) =>
             {
                 self
             }
