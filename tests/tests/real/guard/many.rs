@@ -34,7 +34,7 @@ async fn run(rig: &Rig) -> Result<offset_guard::app::guard::GuardResult> {
             proxy: None,
         })
     };
-    Ok(rig.run_on(&rig.event(), rig.machine(), connect).await?)
+    rig.run_on(&rig.event(), rig.machine(), connect).await
 }
 
 /// A group that stands at as many records that are no JSON as one plan may pass over, in so many partitions.
