@@ -253,7 +253,7 @@ async fn each<T, U, F: Future<Output = Result<U, Error>>>(
 ) -> Result<Vec<U>, Error> {
     stream::iter(all)
         .map(what)
-        .buffer_unordered(AT_ONCE)
+        .buffered(AT_ONCE)
         .try_collect()
         .await
 }

@@ -21,7 +21,7 @@ impl Plan {
     /// The canonical form: a CSV (RFC 4180, lines ending in a line feed) of rows of one width.
     ///
     /// Every field that decides what will happen is in it, so two plans with one digest do the same. The first cell of a
-    /// row says what the row is. Texts are written as [`cell`] has it.
+    /// row says what the row is. Texts are written as `cell` has it.
     #[must_use]
     pub fn to_csv(&self) -> String {
         let mut rows = Rows::new();
