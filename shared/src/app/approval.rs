@@ -232,7 +232,7 @@ pub async fn admit(
             found: "there is no approval".to_owned(),
         }),
         Some((_, approval)) => {
-            let known = Known::of(config, store, &plan).await?;
+            let known = Known::of(config, store, &plan, &step.execution).await?;
             match approval.admits(&plan, known.people(), &step.execution, now) {
                 Ok(until) => apply_by = Some(until),
                 Err(refusal) => refusals.push(refusal),
