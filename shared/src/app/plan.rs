@@ -779,7 +779,7 @@ mod tests {
         let answered = answer(&refused("e", refusals));
         assert_eq!(
             answered.summary,
-            "10000 BROKER_REJECTED, APPLY_SWITCHED_OFF"
+            "10,000 BROKER_REJECTED, APPLY_SWITCHED_OFF"
         );
     }
 

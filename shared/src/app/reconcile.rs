@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::domain::recovery::Recovery;
 use crate::domain::refusal::Refusal;
+use crate::domain::text::time;
 use crate::error::Error;
 use crate::executions::{Executions, Status};
 use crate::store::Store;
@@ -110,7 +111,8 @@ pub async fn examine(
             Ok(Examined::Done(recovery))
         } else {
             no(format!(
-                "the recovery of plan {plan_id} was reported on at {at}"
+                "the recovery of plan {plan_id} was reported on at {}",
+                time(at)
             ))
         };
     }

@@ -45,7 +45,7 @@ pub fn codes(refusals: &[Refusal]) -> Vec<String> {
         .into_iter()
         .map(|(code, count)| match count {
             1 => code,
-            count => format!("{count} {code}"),
+            count => format!("{} {code}", grouped(count)),
         })
         .collect()
 }
@@ -124,7 +124,7 @@ mod tests {
         assert!(text.ends_with(end), "{text}");
         assert_eq!(
             codes(&many),
-            ["10000 BROKER_REJECTED", "APPLY_SWITCHED_OFF"]
+            ["10,000 BROKER_REJECTED", "APPLY_SWITCHED_OFF"]
         );
     }
 

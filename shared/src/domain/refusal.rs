@@ -680,8 +680,9 @@ impl fmt::Display for Refusal {
             ),
             Self::PartitionsDisowned { before, partitions } => write!(
                 f,
-                "no usable checkpoint before {before} holds {}: a later rewind undid what there is; leave these out by \
+                "no usable checkpoint before {} holds {}: a later rewind undid what there is; leave these out by \
                  naming the topics and partitions to move, or use to_datetime or to_offsets for them",
+                time(*before),
                 some_of(partitions)
             ),
             Self::NothingToUndo { plan, why } => {
@@ -845,7 +846,7 @@ impl fmt::Display for Refusal {
             } => write!(
                 f,
                 "record {poison} of {partition} fails, but {first} is the next one, and a commit after {poison} would lose \
-                 what lies between unprocessed; let the consumers take one record a poll (max.poll.records=1) until the \
+                 what lies between unprocessed; let the consumers take one record per poll (max.poll.records=1) until the \
                  commit reaches {poison}, or ask for the whole range with through={poison}"
             ),
             Self::RecordNotSingledOut {
@@ -855,9 +856,10 @@ impl fmt::Display for Refusal {
                 records,
             } => write!(
                 f,
-                "what stops the consumers of {partition} is one of up to {records} records, {first} to {last}, and nothing \
+                "what stops the consumers of {partition} is one of up to {}, {first} to {last}, and nothing \
                  tells which; set a validator, set max_poll_records = 1 if they commit record by record, or ask for the \
-                 record that it is"
+                 record that it is",
+                count(*records, "record")
             ),
             Self::IsolationUnknown {
                 partition,

@@ -38,6 +38,8 @@ pub struct RecordKeeper {
     producer: Arc<OnceCell<ThreadedProducer<Context>>>,
     /// When topics were last seen to be there.
     there: Arc<Mutex<BTreeMap<String, Instant>>>,
+    /// Held until a record is in the producer's queue, so that copies lie in the order in which they were asked for.
+    queueing: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl fmt::Debug for RecordKeeper {
@@ -57,6 +59,7 @@ impl RecordKeeper {
             settings,
             producer: Arc::default(),
             there: Arc::default(),
+            queueing: Arc::default(),
         })
     }
 
@@ -130,6 +133,7 @@ impl KeepRecords for RecordKeeper {
         value: Option<&[u8]>,
         headers: &[Header],
     ) -> Result<Copy, Fault> {
+        let turn = self.queueing.lock().await;
         // A producer would wait for a topic that is not there until the record's time is over.
         if !self.was_there(topic) && self.describe(topic).await?.is_none() {
             return Err(Fault::TopicGone);
@@ -138,6 +142,7 @@ impl KeepRecords for RecordKeeper {
         let (delivery, delivered) = oneshot::channel();
         ffi::produce(producer, topic, key, value, headers, Box::new(delivery))
             .map_err(ErrorCode::fault)?;
+        drop(turn);
         let delivered = tokio::time::timeout(LONGEST_DELIVERY, delivered).await;
         let (partition, offset) = match delivered {
             Ok(Ok(delivered)) => delivered.map_err(ErrorCode::fault)?,

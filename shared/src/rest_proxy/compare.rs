@@ -175,6 +175,7 @@ mod tests {
             }],
             topics: BTreeMap::new(),
             moved_at: None,
+            trouble: None,
             recovery: None,
             partitions: [
                 (partition(0), Ok(read(Some(43)))),

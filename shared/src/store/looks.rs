@@ -6,7 +6,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::group::{GroupState, GroupType};
-use crate::domain::guard::sample::{LiveRecovery, PartitionSample, Sample, SampledMember};
+use crate::domain::guard::sample::{
+    LiveRecovery, MembersTrouble, PartitionSample, Sample, SampledMember,
+};
 use crate::domain::offset::{Fault, TopicId, TopicPartition, Watermarks};
 
 /// One look.
@@ -22,6 +24,9 @@ pub(super) struct Look {
     /// Looks of an earlier release have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     recovery: Option<LiveRecovery>,
+    /// Looks of an earlier release have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    trouble: Option<MembersTrouble>,
     /// What `owner` of the topics points into.
     owners: Words<String>,
     /// What `still_since` and `stable_since` point into: most partitions share a few instants.
@@ -183,6 +188,7 @@ impl From<&Sample> for Look {
             members: sample.members.clone(),
             moved_at: sample.moved_at,
             recovery: sample.recovery.clone(),
+            trouble: sample.trouble,
             topics: topics.into_values().collect(),
             owners: owners.words(),
             instants: instants.words(),
@@ -223,6 +229,7 @@ impl Look {
             topics,
             moved_at: self.moved_at,
             recovery: self.recovery,
+            trouble: self.trouble,
             partitions,
         })
     }
@@ -235,7 +242,7 @@ mod tests {
 
     use super::super::pack::{Packed, unpack};
     use super::*;
-    use crate::domain::guard::sample::Stage;
+    use crate::domain::guard::sample::{Stage, Trouble};
     use crate::domain::plan::PlanId;
 
     fn again(samples: &[Sample]) -> Option<Vec<Sample>> {
@@ -303,6 +310,7 @@ mod tests {
         fn sample()(
             (run, at, moved_at) in (instant(), instant(), prop::option::of(instant())),
             (is_simple, recovery) in (any::<bool>(), prop::option::of(recovery())),
+            trouble in prop::option::of(prop::sample::select(vec![Trouble::None, Trouble::Absent, Trouble::Rebalances])),
             members in vec(any::<(String, String, String)>(), 0..3),
             topics in btree_map("[a-c#%]{1,2}", any::<[u8; 16]>(), 0..5),
             partitions in btree_map(("[a-c#%]{1,2}", any::<i32>()), partition(), 0..20),
@@ -323,6 +331,7 @@ mod tests {
                     .collect(),
                 moved_at,
                 recovery,
+                trouble: trouble.map(|unmoved| MembersTrouble { moving: Trouble::Crashes, unmoved }),
                 partitions: partitions
                     .into_iter()
                     .map(|((topic, partition), of)| (TopicPartition { topic, partition }, of))
@@ -363,6 +372,7 @@ mod tests {
             topics: BTreeMap::new(),
             moved_at: None,
             recovery: None,
+            trouble: None,
             partitions: [partition(0), partition(1)].into(),
         };
         let mut twice = Look::from(&whole);

@@ -129,7 +129,11 @@ async fn signed(world: &World, asked: &Asked, decision: &str, expires: i64) -> R
     let key = form_key(world).await?;
     let digest = asked.approval(world).await?.digest;
     let link = link_id(&asked.link);
-    let mac = Hmac::<Sha256>::new_from_slice(key.as_bytes())?
+    let key = Hmac::<Sha256>::new_from_slice(key.as_bytes())?
+        .chain_update("offset-guard key for forms 1")
+        .finalize()
+        .into_bytes();
+    let mac = Hmac::<Sha256>::new_from_slice(&key)?
         .chain_update(format!(
             "offset-guard approval form 2\n{link}\n{decision}\n{digest}\n\n{expires}\n"
         ))

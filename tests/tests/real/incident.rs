@@ -52,7 +52,7 @@ async fn a_bad_release_is_undone(world: &World) -> Outcome {
     assert_eq!(moves, [(1, Some(43), Some(31))]);
     assert_eq!(
         ended.output["plan"]["summary"],
-        "1 partition, at most 12 to replay, at most 0 to skip"
+        "1 partition, at most 12 records to replay, at most 0 to skip"
     );
     assert_eq!(world.offsets(&group, &topic, 3).await?, bad);
 

@@ -100,7 +100,7 @@ async fn refused_in_every_partition(world: &World, group: &str) -> Outcome {
     assert_eq!((ended.status.as_str(), ended.code()), ("FAILED", "REFUSED"));
     let cause = ended.cause.ok_or("it ended without a cause")?;
     assert!(
-        cause.contains("10000 OFFSET_ABOVE_HIGH_WATERMARK"),
+        cause.contains("10,000 OFFSET_ABOVE_HIGH_WATERMARK"),
         "{cause}"
     );
     // The longest cause of a Fail state, and far from the 256 KiB of a state.

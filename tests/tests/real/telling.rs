@@ -90,7 +90,9 @@ async fn a_slack_that_fails_stops_what_nobody_was_told_of_and_nothing_else() -> 
         set_slack_secret(&world, arn).await?;
         let audit = untold(&world).await?;
         assert!(
-            audit.message.contains("cannot be read or holds no URL"),
+            audit
+                .message
+                .contains("cannot be read or holds no https URL"),
             "{}",
             audit.message
         );

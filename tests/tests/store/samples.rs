@@ -4,7 +4,9 @@ use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::{SignedDuration, Timestamp};
 use offset_guard::domain::group::{GroupState, GroupType};
-use offset_guard::domain::guard::sample::{PartitionSample, Sample, SampledMember};
+use offset_guard::domain::guard::sample::{
+    MembersTrouble, PartitionSample, Sample, SampledMember, Trouble,
+};
 use offset_guard::domain::offset::{Fault, TopicId, TopicPartition};
 use offset_guard::store::{ErrorClass, RING_RUNS, Ring, Store};
 
@@ -37,6 +39,10 @@ fn look(run: Timestamp, after: i64) -> Sample {
         topics: BTreeMap::from([("shipments".to_owned(), TopicId::from_bytes([7; 16]))]),
         moved_at: Some(at(-9000)),
         recovery: None,
+        trouble: Some(MembersTrouble {
+            moving: Trouble::Crashes,
+            unmoved: Trouble::Rebalances,
+        }),
         partitions: BTreeMap::from([
             (
                 TopicPartition::new("shipments", 0),

@@ -12,6 +12,7 @@ use crate::domain::guard::keeping::KeepingTopic;
 use crate::domain::guard::quarantine::{Copy, CopySeen};
 use crate::domain::guard::record::{Header, Outline, Record};
 use crate::domain::offset::Fault;
+use crate::domain::text::time;
 use crate::error::Error;
 use crate::ports::{KeepRecords, ReadRecords};
 use crate::store::{Begun, LedgerEntry};
@@ -123,7 +124,9 @@ impl<R, D: ReadRecords, K: KeepRecords> Copies<'_, R, D, K> {
                 return Ok((index, Err("it is no record of this run".to_owned())));
             };
             let written = match begun {
-                Begun::Theirs { until } => Err(format!("another run is keeping it, until {until}")),
+                Begun::Theirs { until } => {
+                    Err(format!("another run is keeping it, until {}", time(until)))
+                }
                 Begun::Kept { copy, record, at } => Ok(Written {
                     fits: self.fits(wanted, &copy, &record, at),
                     index,

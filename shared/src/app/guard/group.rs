@@ -12,7 +12,7 @@ use super::{Asked, Ends, Sources};
 use crate::config::ResolvedGroup;
 use crate::domain::guard::policy::{GuardPolicy, RemediationAction};
 use crate::domain::guard::probe::Probed;
-use crate::domain::guard::rules::{Assessment, judge, reads_uncommitted};
+use crate::domain::guard::rules::{Assessment, judge, reads_uncommitted, trouble_of_members};
 use crate::domain::guard::run::{Deed, GuardRun, SecondSource};
 use crate::domain::guard::sample::{LiveRecovery, PartitionSample, Sample, Stage};
 use crate::domain::guard::verdict::{Finding, Status, Verdict};
@@ -181,6 +181,10 @@ impl Watched<'_> {
         }
         let uncommitted = reads_uncommitted(&samples, self.policy());
         let now = Timestamp::now();
+        let trouble = trouble_of_members(&samples, self.policy(), now);
+        for look in samples.iter_mut().skip(before) {
+            look.trouble = trouble;
+        }
         // Before any record is read: whatever a record does to this run, what it saw of the group is kept.
         let looks = samples.get(before..).unwrap_or_default();
         let first = self

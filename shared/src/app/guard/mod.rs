@@ -318,7 +318,8 @@ where
                     ..ran
                 };
             }
-            if !pace.begin() {
+            // Of a cluster that does not answer all groups are told, however late that is.
+            if !pace.begin() && cluster_id.is_ok() {
                 return Ran::not_reached(cluster, group, pace);
             }
             let Some(resolved) = config.resolve(cluster, &group) else {

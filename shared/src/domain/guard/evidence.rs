@@ -426,8 +426,9 @@ impl fmt::Display for Evidence {
             } => {
                 write!(
                     f,
-                    "what stops it is one of up to {records} records, from offset {first} to {last}{}: no validator and no odd \
+                    "what stops it is one of up to {}, from offset {first} to {last}{}: no validator and no odd \
                      kind points at one of them, and it is not known that the group commits record by record",
+                    count(*records, "record"),
                     if *records >= u64::from(*max_poll_records) {
                         ", or further where offsets are empty"
                     } else {
@@ -456,16 +457,20 @@ impl fmt::Display for Evidence {
             ),
             Self::OwnedSince { since, seconds } => write!(
                 f,
-                "owned since {since}, for {seconds} s: too short to say that the owner does not get on"
+                "owned since {}, for {} s: too short to say that the owner does not get on",
+                time(*since),
+                grouped(*seconds)
             ),
             Self::LastSeen { at, runs, limit } => {
                 match at {
-                    Some(at) => write!(f, "members came and went, the last was seen at {at}")?,
+                    Some(at) => write!(f, "members came and went, the last was seen at {}", time(*at))?,
                     None => f.write_str("members came and went")?,
                 }
                 write!(
                     f,
-                    "; {runs} runs have seen nobody since, and after {limit} of them nobody is in the group"
+                    "; {} {} seen nobody since, and after {limit} of them nobody is in the group",
+                    count(*runs, "run"),
+                    verb(*runs, "has", "have")
                 )
             }
             Self::Arrivals { count } => {
@@ -518,7 +523,9 @@ impl fmt::Display for Evidence {
             Self::Recovery { live } => write!(f, "{live}"),
             Self::NeverCommitted { members, runs } => write!(
                 f,
-                "{members} members came and went in {runs} runs, and the group has never committed an offset"
+                "{} came and went in {}, and the group has never committed an offset",
+                count(*members, "member"),
+                count(*runs, "run")
             ),
             Self::Assigned {
                 example,
@@ -526,11 +533,12 @@ impl fmt::Display for Evidence {
                 offsets,
             } => write!(
                 f,
-                "they were assigned {example}{}, with {offsets} offsets from the log start on",
+                "they were assigned {example}{}, with {} from the log start on",
                 match count {
                     0 | 1 => String::new(),
-                    count => format!(" and {} more", count - 1),
-                }
+                    count => format!(" and {} more", grouped(count - 1)),
+                },
+                text::count(*offsets, "offset")
             ),
             Self::AssignmentUnseen => f.write_str("no look saw what they were assigned"),
             Self::FirstRecord {

@@ -388,8 +388,9 @@ mod tests {
         assert_eq!(found.summary(), text);
         for stage in [Stage::Approved, Stage::Applies] {
             found.recovery = Some(live(stage));
-            let text =
-                format!("{text}; recovery 01KB is being applied, open since 2026-11-30T09:00:00Z");
+            let text = format!(
+                "{text}; recovery 01KB is being applied, open since 2026-11-30 09:00:00 UTC"
+            );
             assert_eq!(found.summary(), text);
         }
         // Runs that an earlier release stored say nothing of either.

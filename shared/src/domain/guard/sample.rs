@@ -11,6 +11,7 @@ use crate::domain::offset::{Fault, TopicId, TopicPartition, Watermarks};
 use crate::domain::plan::{Plan, PlanId};
 use crate::domain::recovery::{Claim, Recovery};
 use crate::domain::refusal::MemberSeen;
+use crate::domain::text::time;
 
 /// Readings that lie further apart say nothing about what happened between them. Ten runs of the usual schedule.
 pub const LONGEST_GAP: SignedDuration = SignedDuration::from_mins(50);
@@ -129,7 +130,7 @@ impl LiveRecovery {
 
 impl fmt::Display for LiveRecovery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { plan, since, .. } = self;
+        let (plan, since) = (&self.plan, time(self.since));
         match self.stage {
             Stage::AwaitsApproval => {
                 write!(
@@ -142,6 +143,30 @@ impl fmt::Display for LiveRecovery {
             }
         }
     }
+}
+
+/// What is wrong with a group's members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trouble {
+    /// Nothing that they show.
+    None,
+    /// Nobody is there.
+    Absent,
+    /// They do not come to rest.
+    Rebalances,
+    /// They go and come back as new ones.
+    Crashes,
+}
+
+/// What the rules made of a group's members at the end of a run. The next run goes on from it: the runs that it rests on
+/// are not kept for ever, and what the oldest of those that are left show by themselves may be something else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MembersTrouble {
+    /// Where some commit of the group moved.
+    pub moving: Trouble,
+    /// Where none did.
+    pub unmoved: Trouble,
 }
 
 /// One reading of a group. A reading that failed for the group as a whole is none.
@@ -165,6 +190,8 @@ pub struct Sample {
     pub moved_at: Option<Timestamp>,
     /// The recovery that held the group meanwhile.
     pub recovery: Option<LiveRecovery>,
+    /// What was wrong with the members at the end of its run; `None` where that was not kept.
+    pub trouble: Option<MembersTrouble>,
     /// Every partition: a sample, or why there is none.
     pub partitions: BTreeMap<TopicPartition, Result<PartitionSample, Fault>>,
 }
@@ -246,6 +273,7 @@ impl Sample {
             topics,
             moved_at,
             recovery: None,
+            trouble: None,
             partitions,
         })
     }

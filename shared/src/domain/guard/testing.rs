@@ -147,6 +147,7 @@ impl History {
         let of = Sample::of(self.run, &self.seen, &self.unstable, history, self.moved_at);
         self.samples.push(Sample {
             recovery: self.recovery.clone(),
+            trouble: None,
             ..of.unwrap()
         });
     }

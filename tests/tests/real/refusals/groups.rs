@@ -31,7 +31,8 @@ async fn an_absent_group_is_not_created(world: &World) -> Outcome {
     // To name offsets is no way around it, and there is no checkpoint that could bring it back.
     let mut named = scene.to_offset(3);
     named["restore_missing"] = json!(true);
-    scene.refuses(&named, &["GROUP_NOT_FOUND"], &advice).await?;
+    let all = ["GROUP_NOT_FOUND", "PARTITION_UNKNOWN", "PARTITION_UNKNOWN"];
+    scene.refuses(&named, &all, &advice).await?;
 
     let listed = world.stack.cli()?.consumer_groups(&["--list"]).await?;
     assert!(listed.success);

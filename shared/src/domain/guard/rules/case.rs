@@ -7,9 +7,9 @@ use jiff::Timestamp;
 
 use super::super::policy::{GuardPolicy, Isolation};
 use super::super::probe::{First, Probe, Probed};
-use super::super::sample::{PartitionSample, Sample, is_another, since_gap};
+use super::super::sample::{PartitionSample, Sample, Trouble, is_another, since_gap};
 use super::super::verdict::Evidence;
-use super::members::{GONE_AFTER_RUNS, Trouble};
+use super::members::GONE_AFTER_RUNS;
 use super::{RECENT_RUNS, count, newest_runs, reads_uncommitted};
 use crate::domain::offset::TopicPartition;
 

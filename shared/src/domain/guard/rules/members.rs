@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::super::sample::Sample;
+use super::super::sample::{MembersTrouble, Sample, Trouble};
 use super::{RECENT_RUNS, newest_runs};
 use crate::domain::group::GroupState;
 
@@ -190,28 +190,25 @@ impl Members {
     }
 }
 
-/// What is wrong with a group's members: rules 15 to 17.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trouble {
-    /// Nothing that they show.
-    None,
-    /// Nobody is there.
-    Absent,
-    /// They do not come to rest.
-    Rebalances,
-    /// They go and come back as new ones.
-    Crashes,
-}
-
 /// After so many runs that saw nobody, a group whose members came and went is one that nobody is in: an hour of the usual
 /// schedule. A consumer that ends at once and waits before it starts again is met by few looks, so a few runs that do not
 /// meet it prove nothing.
 pub(super) const GONE_AFTER_RUNS: usize = 12;
 
+impl MembersTrouble {
+    fn of(self, nothing_moves: bool) -> Trouble {
+        match nothing_moves {
+            true => self.unmoved,
+            false => self.moving,
+        }
+    }
+}
+
 impl Trouble {
     /// What the latest of `looks` show, in the light of what the runs before showed: a loop that was seen goes on until its
     /// members have come to rest, or nobody was seen for [`GONE_AFTER_RUNS`]. Else the chance of which look meets whom
-    /// would make the verdict alternate while nothing about the group changes.
+    /// would make the verdict alternate while nothing about the group changes. It goes on from what the newest earlier run
+    /// made of it, if that was kept.
     ///
     /// `nothing_moves`: members that end at once and keep the group from resting are no rebalance loop where no commit
     /// moves.
@@ -224,7 +221,17 @@ impl Trouble {
             .collect();
         // Of fewer runs than the rules ask for, only the newest says something.
         let first = least_runs.min(ends.len()).saturating_sub(1);
-        let mut trouble = Self::None;
+        let known = |end: &usize| looks.get(end - 1).and_then(|look| look.trouble);
+        let before = ends.split_last().map_or(&[][..], |(_, before)| before);
+        let start = before
+            .iter()
+            .enumerate()
+            .rev()
+            .find_map(|(index, end)| Some((index, known(end)?)));
+        let (after, mut trouble) = match start {
+            Some((index, known)) => (index + 1, known.of(nothing_moves)),
+            None => (0, Self::None),
+        };
         let mut unseen = 0;
         for (index, end) in ends.iter().enumerate() {
             let looks = looks.get(..*end).unwrap_or_default();
@@ -234,7 +241,7 @@ impl Trouble {
                 true => 0,
                 false => unseen + 1,
             };
-            if index >= first {
+            if index >= first.max(after) {
                 let members = Members::of(newest_runs(looks, least_runs));
                 let lately = newest_runs(looks, GONE_AFTER_RUNS);
                 let may_return = members.empty_now && come_and_go(lately);

@@ -17,7 +17,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::policy::{GuardPolicy, Isolation};
 use super::probe::Probed;
-use super::sample::{Sample, since_gap};
+use super::sample::{MembersTrouble, Sample, since_gap};
 use super::verdict::{Evidence, Finding, GroupFinding, Status, Verdict};
 use crate::domain::group::GroupState;
 use crate::domain::offset::TopicPartition;
@@ -123,6 +123,21 @@ pub fn judge(
         findings,
         wants_probe,
     }
+}
+
+/// What is wrong with the members at the end of the newest run, for the next run to go on from.
+#[must_use]
+pub fn trouble_of_members(
+    samples: &[Sample],
+    policy: &GuardPolicy,
+    now: Timestamp,
+) -> Option<MembersTrouble> {
+    let no_probes = BTreeMap::new();
+    let case = Case::new(samples, &no_probes, policy, now)?;
+    Some(MembersTrouble {
+        moving: case.trouble(false),
+        unmoved: case.trouble(true),
+    })
 }
 
 /// Whether a group is to be looked at several times within a run: something waits to be read and did not move since the

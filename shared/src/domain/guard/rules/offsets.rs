@@ -6,10 +6,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::super::policy::Isolation;
 use super::super::probe::First;
-use super::super::sample::{PartitionSample, Sample};
+use super::super::sample::{PartitionSample, Sample, Trouble};
 use super::super::verdict::{Confidence, Evidence, Finding, Status, Verdict};
 use super::case::{Case, isolation_matters};
-use super::members::Trouble;
 use super::{RECENT_RUNS, count, runs, seconds};
 use crate::domain::offset::{Fault, TopicPartition, distance};
 

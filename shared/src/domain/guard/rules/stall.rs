@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::probe::{First, Probe, Unlike};
-use super::super::sample::{PartitionSample, Sample, Stage};
+use super::super::sample::{PartitionSample, Sample, Stage, Trouble};
 use super::super::verdict::{Confidence, Evidence, Finding, Status, Verdict};
 use super::case::{Case, isolation_matters};
-use super::members::{GONE_AFTER_RUNS, Members, Trouble, comings};
+use super::members::{GONE_AFTER_RUNS, Members, comings};
 use super::standing::Standing;
 use super::{NAMED, RECENT_RUNS, count, newest_runs, runs};
 use crate::domain::group::GroupState;

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::super::sample::Sample;
+use super::super::sample::{Sample, Trouble};
 use super::super::verdict::{Confidence, Evidence, GroupFinding, Status, Verdict};
 use super::case::Case;
-use super::members::Trouble;
 use super::{count, runs};
 use crate::domain::offset::{Fault, TopicPartition, distance};
 

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::super::super::testing::History;
 use super::super::super::verdict::{Evidence, Verdict};
 use super::super::members::GONE_AFTER_RUNS;
+use super::super::trouble_of_members;
 use crate::domain::group::GroupState;
 
 /// How many runs the samples are kept of.
@@ -56,6 +57,13 @@ fn verdicts(runs: &[Vec<Met>]) -> Vec<Verdict> {
             history.samples.retain(|look| look.run >= began[oldest]);
         }
         said.push(history.verdict(0));
+        // As a run of the guard does, before it keeps its looks.
+        let trouble = trouble_of_members(&history.samples, &history.policy, history.now());
+        let run = history.samples.last().unwrap().run;
+        let of_run = history.samples.iter_mut().rev();
+        for look in of_run.take_while(|look| look.run == run) {
+            look.trouble = trouble;
+        }
     }
     said
 }
