@@ -46,6 +46,8 @@ async fn made(store: &Store, requester: Requester, four_eyes: bool, dry_run: boo
         approve_by: now + SignedDuration::from_hours(1),
         requester,
         four_eyes,
+        // Of another plan it would be asked whether the group is active.
+        waits_for_empty: true,
         ..plan(plan_id(1), 2)
     };
     let made = PlanRecord {
