@@ -13,8 +13,20 @@ use serde_json::{Value, json};
 
 use crate::loopback::{Request, Server};
 
-/// What is said of each execution, by its ARN: its status and its input.
-type Known = Arc<Mutex<BTreeMap<String, (String, Value)>>>;
+/// What is said of each execution, by its ARN.
+type Known = Arc<Mutex<BTreeMap<String, Said>>>;
+
+/// What is said of one execution.
+#[derive(Debug, Clone)]
+struct Said {
+    status: String,
+    input: Value,
+    /// When it started, and when it ended, in seconds since 1970.
+    times: (f64, Option<f64>),
+}
+
+/// When an execution started of which a test says nothing else, in seconds since 1970.
+pub const STARTED: f64 = 1_796_000_000.0;
 
 /// The stand-in; it ends when this is dropped.
 #[derive(Debug)]
@@ -52,8 +64,18 @@ impl StepFunctions {
 
     /// Lets an execution have this status and this input.
     pub fn put_with(&self, arn: &str, status: &str, input: &Value) {
+        self.put_of(arn, status, input, (STARTED, None));
+    }
+
+    /// Lets an execution have this status and this input, and have started and ended at these times.
+    pub fn put_of(&self, arn: &str, status: &str, input: &Value, times: (f64, Option<f64>)) {
+        let said = Said {
+            status: status.to_owned(),
+            input: input.clone(),
+            times,
+        };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(arn.to_owned(), (status.to_owned(), input.clone()));
+        known.insert(arn.to_owned(), said);
     }
 
     /// The ARNs that are known, with their inputs.
@@ -62,7 +84,7 @@ impl StepFunctions {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let known = known.iter();
         known
-            .map(|(arn, (_, input))| (arn.clone(), input.clone()))
+            .map(|(arn, said)| (arn.clone(), said.input.clone()))
             .collect()
     }
 }
@@ -96,12 +118,13 @@ fn answer(known: &Known, request: &Request) -> (u16, String) {
     match target.rsplit('.').next() {
         Some("DescribeExecution") => {
             let arn = body["executionArn"].as_str().unwrap_or_default();
-            let Some((status, input)) = known.get(arn) else {
+            let Some(said) = known.get(arn) else {
                 return error("ExecutionDoesNotExist");
             };
+            let (started, ended) = said.times;
             let found = json!({
-                "executionArn": arn, "stateMachineArn": "arn:m", "status": status, "startDate": 1_796_000_000.0,
-                "input": input.to_string(),
+                "executionArn": arn, "stateMachineArn": "arn:m", "status": said.status, "startDate": started,
+                "stopDate": ended, "input": said.input.to_string(),
             });
             (200, found.to_string())
         }
@@ -116,13 +139,18 @@ fn answer(known: &Known, request: &Request) -> (u16, String) {
             let input: Value = serde_json::from_str(input).unwrap_or_default();
             match known.get(&arn) {
                 // As AWS does it, and the local AWS does not.
-                Some((status, before)) if status == "RUNNING" && *before == input => {}
+                Some(said) if said.status == "RUNNING" && said.input == input => {}
                 Some(_) => return error("ExecutionAlreadyExists"),
                 None => {
-                    known.insert(arn.clone(), ("RUNNING".to_owned(), input));
+                    let said = Said {
+                        status: "RUNNING".to_owned(),
+                        input,
+                        times: (STARTED, None),
+                    };
+                    known.insert(arn.clone(), said);
                 }
             }
-            let started = json!({"executionArn": arn, "startDate": 1_796_000_000.0});
+            let started = json!({"executionArn": arn, "startDate": STARTED});
             (200, started.to_string())
         }
         _ => error("UnknownOperationException"),

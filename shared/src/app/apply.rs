@@ -176,7 +176,7 @@ impl Door<'_> {
             .await?
             .map(|(_, approval)| approval);
         let recovery = load(store, &plan.id).await?.1;
-        let known = Known::of(self.config, store, plan).await?;
+        let known = Known::of(self.config, store, plan, &self.step.execution).await?;
         let claim = store.claim(&plan.cluster_id, &plan.group).await?;
         let pre_image = store.pre_image(&plan.id).await?;
         let config_hash = self

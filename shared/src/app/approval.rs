@@ -187,8 +187,13 @@ pub async fn ask_again(
             until: approval.approve_by,
             again: true,
         };
-        ask(store, asking, waiting).await?;
+        let tried = ask(store, asking, waiting).await;
         let asked = store.approval_of(&plan).await?;
+        // Slack took a message of it after all, and somebody has just decided.
+        if tried.is_err() && asked.as_ref().is_some_and(|(_, a)| a.decision.is_some()) {
+            continue;
+        }
+        tried?;
         match asked {
             Some((link, approval)) if store.is_untold(&approval, &link).await? => break,
             _ => told.asked += 1,
@@ -227,7 +232,7 @@ pub async fn admit(
             found: "there is no approval".to_owned(),
         }),
         Some((_, approval)) => {
-            let known = Known::of(config, store, &plan).await?;
+            let known = Known::of(config, store, &plan, &step.execution).await?;
             match approval.admits(&plan, known.people(), &step.execution, now) {
                 Ok(until) => apply_by = Some(until),
                 Err(refusal) => refusals.push(refusal),

@@ -16,19 +16,31 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Reads it for `plan`.
+    /// Reads it for `plan`, which `execution` carries out.
     ///
     /// # Errors
     /// The table failed.
-    pub(super) async fn of(config: &Config, store: &Store, plan: &Plan) -> Result<Self, Error> {
+    pub(super) async fn of(
+        config: &Config,
+        store: &Store,
+        plan: &Plan,
+        execution: &str,
+    ) -> Result<Self, Error> {
+        let four_eyes = four_eyes(config, plan);
         let noted = match plan.requester {
-            Requester::Verified(_) => noted(store, plan).await?,
+            // With four eyes nobody takes over what another person asked for, so that the note has to be of this very
+            // execution: a plan's record could name any other one.
+            Requester::Verified(_) if four_eyes || plan.four_eyes => {
+                noted(store, execution).await?
+            }
+            Requester::Verified(_) => match store.plan(&plan.id).await? {
+                // By the execution that the plan was made for. Where a dry run was taken over, another one carries it out.
+                Some(record) => noted(store, &record.execution).await?,
+                None => None,
+            },
             Requester::Guard | Requester::Unverified => None,
         };
-        Ok(Self {
-            four_eyes: four_eyes(config, plan),
-            noted,
-        })
+        Ok(Self { four_eyes, noted })
     }
 
     pub(super) fn people(&self) -> People<'_> {
@@ -46,12 +58,9 @@ pub(super) fn four_eyes(config: &Config, plan: &Plan) -> bool {
     resolved.is_none_or(|resolved| resolved.policy.four_eyes)
 }
 
-/// By the execution that the plan was made for. Where a dry run was taken over, another one carries it out.
-async fn noted(store: &Store, plan: &Plan) -> Result<Option<Identity>, Error> {
-    let Some(record) = store.plan(&plan.id).await? else {
-        return Ok(None);
-    };
-    let name = execution_name(&record.execution);
+/// Who is on record to have asked by an execution.
+async fn noted(store: &Store, execution: &str) -> Result<Option<Identity>, Error> {
+    let name = execution_name(execution);
     Ok(store.noted_requester(name, Timestamp::now()).await?)
 }
 

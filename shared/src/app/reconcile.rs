@@ -25,7 +25,10 @@ pub enum Standing {
     /// It runs, or waits to be redriven.
     Runs,
     /// It is over, or so long gone that Step Functions has forgotten it.
-    Over,
+    Over {
+        /// When it ended, where that is known.
+        since: Option<Timestamp>,
+    },
     /// Nobody can say.
     Unproven,
 }
@@ -40,21 +43,22 @@ pub async fn standing(
     opened_at: Timestamp,
 ) -> Result<Standing, Error> {
     let found = executions.describe(owner).await?;
-    let status = found.map(|found| found.status);
-    Ok(judge(status, Timestamp::now().duration_since(opened_at)))
+    let found = found.map(|found| (found.status, found.stopped_at));
+    Ok(judge(found, Timestamp::now().duration_since(opened_at)))
 }
 
-/// The rule; `age` is how long ago the recovery was opened.
-fn judge(status: Option<Status>, age: SignedDuration) -> Standing {
-    match status {
-        Some(Status::Running) => Standing::Runs,
-        Some(Status::Succeeded | Status::Failed | Status::TimedOut | Status::Aborted) => {
-            Standing::Over
+/// The rule for what Step Functions knows: a status, and when it was reached. `age` is how long ago the recovery was
+/// opened.
+fn judge(found: Option<(Status, Option<Timestamp>)>, age: SignedDuration) -> Standing {
+    match found {
+        Some((Status::Running, _)) => Standing::Runs,
+        Some((Status::Succeeded | Status::Failed | Status::TimedOut | Status::Aborted, since)) => {
+            Standing::Over { since }
         }
         // A status that is new to this client may be one of an execution that goes on.
-        Some(Status::Unknown) => Standing::Unproven,
+        Some((Status::Unknown, _)) => Standing::Unproven,
         None if age < UNKNOWN_PROVES_NOTHING => Standing::Unproven,
-        None => Standing::Over,
+        None => Standing::Over { since: None },
     }
 }
 
@@ -113,7 +117,7 @@ pub async fn examine(
         };
     }
     match standing(executions, &owner, recovery.opened_at).await? {
-        Standing::Over => {}
+        Standing::Over { .. } => {}
         Standing::Runs => {
             return no(format!(
                 "the execution of plan {plan_id} runs, and reports by itself; stop it first if it is to end"
@@ -140,8 +144,9 @@ pub async fn examine(
 pub async fn is_over(executions: &Executions, execution: &str) -> Result<bool, Error> {
     let found = executions.describe(execution).await?;
     // It noted itself in the table a moment ago at most, so here an unknown one is never an old one.
-    let status = found.map(|found| found.status);
-    Ok(judge(status, SignedDuration::ZERO) == Standing::Over)
+    let found = found.map(|found| (found.status, found.stopped_at));
+    let standing = judge(found, SignedDuration::ZERO);
+    Ok(matches!(standing, Standing::Over { .. }))
 }
 
 /// The refusal of an input that names a recovery which this execution may not end.
@@ -198,21 +203,23 @@ mod tests {
             UNKNOWN_PROVES_NOTHING - SignedDuration::from_millis(1),
             UNKNOWN_PROVES_NOTHING,
         );
+        let over = Standing::Over { since: None };
         for (status, early, late) in [
             (Some(Status::Running), Standing::Runs, Standing::Runs),
-            (Some(Status::Succeeded), Standing::Over, Standing::Over),
-            (Some(Status::Failed), Standing::Over, Standing::Over),
-            (Some(Status::TimedOut), Standing::Over, Standing::Over),
-            (Some(Status::Aborted), Standing::Over, Standing::Over),
+            (Some(Status::Succeeded), over, over),
+            (Some(Status::Failed), over, over),
+            (Some(Status::TimedOut), over, over),
+            (Some(Status::Aborted), over, over),
             (
                 Some(Status::Unknown),
                 Standing::Unproven,
                 Standing::Unproven,
             ),
-            (None, Standing::Unproven, Standing::Over),
+            (None, Standing::Unproven, over),
         ] {
+            let found = status.map(|status| (status, None));
             assert_eq!(
-                (judge(status, young), judge(status, old)),
+                (judge(found, young), judge(found, old)),
                 (early, late),
                 "{status:?}"
             );

@@ -12,10 +12,10 @@ use crate::domain::approval::{Approval, ApprovalStatus, Standing};
 use crate::domain::audit::{Audit, AuditPartition, AuditStatus, recorded};
 use crate::domain::identity::Requester;
 use crate::domain::offset::TopicPartition;
-use crate::domain::plan::{PlanId, PlanRecord, PlanResult};
-use crate::domain::recovery::{PartitionOutcome, PreImage, Recovery};
+use crate::domain::plan::{Plan, PlanId, PlanRecord, PlanResult};
+use crate::domain::recovery::{Outcome, PartitionOutcome, PreImage, Recovery};
 use crate::domain::refusal::Refusal;
-use crate::domain::report::{Conclusion, OnRecord, conclude, conclude_invalid};
+use crate::domain::report::{Conclusion, OnRecord, conclude, conclude_invalid, is_replaced};
 use crate::error::{Error, chain};
 use crate::executions::Executions;
 use crate::slack::{Slack, messages};
@@ -262,6 +262,8 @@ async fn written(store: &Store, execution: &str) -> Result<Audit, Error> {
 #[derive(Default)]
 struct Seen {
     record: Option<PlanRecord>,
+    /// Whether another plan is on record than was put to the approver. Then it is not `record`.
+    replaced: bool,
     recovery: Option<Recovery>,
     approval: Option<Approval>,
     pre_image: Option<PreImage>,
@@ -281,6 +283,7 @@ async fn conclusion(
     };
     let conclusion = conclude(OnRecord {
         plan: seen.record.as_ref(),
+        replaced: seen.replaced,
         approval: seen.approval.as_ref(),
         recovery: seen.recovery.as_ref(),
         may_have_sent: seen.pre_image.is_some(),
@@ -316,10 +319,20 @@ async fn look(store: &Store, execution: &str, id: &PlanId) -> Result<Seen, Error
             ..Seen::default()
         });
     }
+    let approval = end_approval(store, id).await?;
+    let other = |record: &PlanRecord| approval.as_ref().is_some_and(|a| is_replaced(record, a));
+    let replaced = record.as_ref().is_some_and(other);
+    if replaced {
+        tracing::error!(
+            plan = id.0,
+            "the stored plan is not the one that approval was asked for"
+        );
+    }
     Ok(Seen {
-        record,
+        record: record.filter(|_| !replaced),
+        replaced,
         recovery,
-        approval: end_approval(store, id).await?,
+        approval,
         pre_image: store.pre_image(id).await?,
         outcomes: store.result(id).await?.unwrap_or_default(),
     })
@@ -328,6 +341,7 @@ async fn look(store: &Store, execution: &str, id: &PlanId) -> Result<Seen, Error
 fn audit(execution: &str, plan_id: Option<&PlanId>, seen: Seen, conclusion: Conclusion) -> Audit {
     let Seen {
         record,
+        replaced,
         recovery,
         approval,
         pre_image,
@@ -361,29 +375,41 @@ fn audit(execution: &str, plan_id: Option<&PlanId>, seen: Seen, conclusion: Conc
         plan: plan_id.cloned(),
         execution: execution.to_owned(),
         cluster_id: recovery.as_ref().map(|r| r.cluster_id.clone()),
-        group: record
+        // Whoever may put a plan over another one may not write what holds the group.
+        group: recovery
             .as_ref()
             .map(|r| r.group.clone())
-            .or_else(|| recovery.as_ref().map(|r| r.group.clone())),
+            .or_else(|| record.as_ref().map(|r| r.group.clone())),
         status: code.status(),
         code: code.code().to_owned(),
         message,
-        requested_by: text(&record, |r| &r.requested_by),
+        requested_by: said(&record, plan, |r| &r.requested_by, |p| &p.requested_by),
         requester: plan.map_or(Requester::Unverified, |plan| plan.requester.clone()),
         from_dry_run: approval.as_ref().is_some_and(|a| a.from_dry_run),
-        reason: text(&record, |r| &r.reason),
+        reason: said(&record, plan, |r| &r.reason, |p| &p.reason),
         decided_by: approval.as_ref().and_then(|a| a.decided_by.clone()),
         decider: approval.as_ref().and_then(|a| a.decider.clone()),
         decided_at: approval.as_ref().and_then(|a| a.decided_at),
         digest: approval.map(|a| a.digest),
         refusals,
-        outcome: recovery.and_then(|r| r.outcome),
+        outcome: match recovery.and_then(|r| r.outcome) {
+            // Verify judged by another plan than was sent.
+            Some(_) if replaced && pre_image.is_some() => Some(Outcome::Unknown),
+            outcome => outcome,
+        },
         partitions: partitions.collect(),
     }
 }
 
-fn text(record: &Option<PlanRecord>, field: impl Fn(&PlanRecord) -> &String) -> String {
-    record.as_ref().map_or(String::new(), |r| field(r).clone())
+/// A text of a request: as the plan has it, whose digest covers it, or else as the record of a refusal has it.
+fn said(
+    record: &Option<PlanRecord>,
+    plan: Option<&Plan>,
+    of_record: impl Fn(&PlanRecord) -> &String,
+    of_plan: impl Fn(&Plan) -> &String,
+) -> String {
+    let written = plan.map(of_plan).or(record.as_ref().map(of_record));
+    written.cloned().unwrap_or_default()
 }
 
 /// An execution that is over waits for nobody: a link that is still open must not be decided any more.

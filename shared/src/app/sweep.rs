@@ -4,6 +4,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use ulid::Ulid;
 
 use super::alert;
 use super::reconcile::{self, Standing as OwnerStanding};
@@ -11,7 +12,7 @@ use super::report::{self, Own};
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
 use crate::domain::plan::PlanId;
 use crate::error::{Error, chain};
-use crate::executions::{Executions, Started, Status, Told};
+use crate::executions::{Execution, Executions, Started, Status, Told};
 use crate::page::{Delivery, deliver};
 use crate::slack::Slack;
 use crate::store::{Lapse, LinkHash, Store};
@@ -20,7 +21,8 @@ use crate::wire::{Asked, LONGEST_TEXT, Reconcile};
 /// How many executions may try to end one recovery before people have to.
 const RECONCILE_TRIES: usize = 5;
 
-/// How many names are tried for them: others may have taken some.
+/// How many names are tried for them: others may have taken some. Whoever has taken all of them stands in the way of
+/// nothing, since one more is made up.
 const RECONCILE_NAMES: usize = 20;
 
 /// The error that ends a wait in which nobody decided.
@@ -169,7 +171,7 @@ async fn one(
 ) -> Result<(), Error> {
     let recovery = store.recovery(plan).await?;
     let recovery = recovery.ok_or_else(|| Error::Broken(format!("plan {plan} has no recovery")))?;
-    match reconcile::standing(executions, owner, recovery.opened_at).await? {
+    let over_since = match reconcile::standing(executions, owner, recovery.opened_at).await? {
         OwnerStanding::Runs => return wake(store, executions, plan, swept).await,
         OwnerStanding::Unproven => {
             tracing::warn!(
@@ -179,8 +181,8 @@ async fn one(
             );
             return Ok(());
         }
-        OwnerStanding::Over => {}
-    }
+        OwnerStanding::Over { since } => since,
+    };
     if let Some(by) = &recovery.reconciled_by
         && !reconcile::is_over(executions, by).await?
     {
@@ -191,13 +193,18 @@ async fn one(
         plan_id: plan.clone(),
         execution: owner.to_owned(),
     } });
+    // With the same input before there was anything to end, it was nobody's try.
+    let is_try = |found: &Execution| {
+        let late_enough = over_since.is_none_or(|since| found.started_at >= since);
+        found.input.as_ref() == Some(&own) && late_enough
+    };
     let mut tries = 0;
     for number in 1..=RECONCILE_NAMES {
         let name = format!("{plan}-reconcile-{number}");
         let arn = execution_arn(state_machine, &name);
         match executions.describe(&arn).await? {
             // Whoever may start an execution may have chosen this name, for whatever else.
-            Some(found) if found.input.as_ref() != Some(&own) => {
+            Some(found) if !is_try(&found) => {
                 tracing::error!(
                     plan = plan.0,
                     name,
@@ -219,12 +226,23 @@ async fn one(
             },
         }
         if tries == RECONCILE_TRIES {
-            break;
+            tracing::error!(
+                plan = plan.0,
+                "the recovery could not be ended; a person has to look"
+            );
+            swept.stuck += 1;
+            return Ok(());
         }
     }
+    // Nobody can have taken a name that is made up now. Where two sweeps come here at once, the note in the table lets one
+    // of their executions end the recovery.
+    let name = format!("{plan}-reconcile-{}", Ulid::generate());
+    executions.start(state_machine, &name, &own).await?;
+    swept.reconciling += 1;
     tracing::error!(
         plan = plan.0,
-        "the recovery could not be ended; a person has to look"
+        name,
+        "others have taken the names of what ends the recovery; a person has to look who"
     );
     swept.stuck += 1;
     Ok(())

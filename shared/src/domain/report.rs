@@ -14,8 +14,11 @@ use super::text::grouped;
 /// Everything that is on record when an execution comes to its end.
 #[derive(Debug, Clone, Copy)]
 pub struct OnRecord<'a> {
-    /// The plan's record, if planning got that far and it can be read.
+    /// The plan's record, if planning got that far and it can be read, and is not [replaced](is_replaced).
     pub plan: Option<&'a PlanRecord>,
+    /// Whether another plan is on record than was put to the approver. What Verify found is judged by the plan, so that it
+    /// says nothing either.
+    pub replaced: bool,
     /// The approval, if one was asked for.
     pub approval: Option<&'a Approval>,
     /// The recovery, if the group was claimed.
@@ -24,6 +27,18 @@ pub struct OnRecord<'a> {
     pub may_have_sent: bool,
     /// The error that brought the execution here, if one did.
     pub error: Option<&'a str>,
+}
+
+/// Whether the plan on record is another one than was put to the approver. More roles may put a plan over another one
+/// than may approve or alter, so that what is on record says nothing of what was sent. A release that writes plans in
+/// another form finds them replaced too.
+#[must_use]
+pub fn is_replaced(record: &PlanRecord, approval: &Approval) -> bool {
+    match &record.result {
+        PlanResult::Ready(plan) => plan.digest() != approval.digest,
+        // Nobody is asked to approve these.
+        PlanResult::NothingToDo(_) | PlanResult::Refused(_) => true,
+    }
 }
 
 /// How a recovery can end. Its code is a public contract.
@@ -120,6 +135,14 @@ fn because(error: &str) -> String {
 /// Says what it came to.
 #[must_use]
 pub fn conclude(on_record: OnRecord<'_>) -> Conclusion {
+    if on_record.replaced && on_record.may_have_sent {
+        return Conclusion::of(
+            EndCode::OutcomeUnknown,
+            "the plan on record is not the one that was approved, or is of another release, so nothing was proven by it. \
+             Offsets may have been changed; look at each partition, and find out who wrote to the table"
+                .to_owned(),
+        );
+    }
     match on_record.plan.map(|record| (record, &record.result)) {
         // Nobody was ever asked, so planning is as far as it came, whether or not the group was claimed by then.
         None if on_record.approval.is_none() && !on_record.may_have_sent => {
@@ -317,6 +340,7 @@ fn said(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::approval::Decision;
     use crate::domain::plan::PlanId;
     use crate::domain::testing::*;
 
@@ -343,6 +367,7 @@ mod tests {
         change(&mut record, &mut recovery);
         conclude(OnRecord {
             plan: Some(&record),
+            replaced: false,
             approval: Some(&approval),
             recovery: (!record.dry_run).then_some(&recovery),
             may_have_sent: recovery.outcome.is_some(),
@@ -401,6 +426,7 @@ mod tests {
             };
             conclude(OnRecord {
                 plan: Some(&record),
+                replaced: false,
                 approval: None,
                 recovery: Some(recovery),
                 may_have_sent: false,
@@ -452,6 +478,7 @@ mod tests {
         let unread = |approval, may_have_sent| {
             conclude(OnRecord {
                 plan: None,
+                replaced: false,
                 approval,
                 recovery: Some(&recovery),
                 may_have_sent,
@@ -474,6 +501,69 @@ mod tests {
         assert_eq!(conclusion.code, EndCode::OutcomeUnknown);
         assert_eq!(conclusion.code.status(), AuditStatus::Failed);
         assert!(!conclusion.message.contains("No offset was changed"));
+    }
+
+    #[test]
+    fn a_plan_that_another_one_was_put_over_is_no_witness_of_what_was_sent() {
+        let plan = Scene::incident().ready();
+        let approved = approval(&plan);
+        let with = |result| PlanRecord {
+            id: plan.id.clone(),
+            execution: EXECUTION.to_owned(),
+            created_at: plan.created_at,
+            cluster: plan.cluster.clone(),
+            group: plan.group.clone(),
+            dry_run: false,
+            requested_by: String::new(),
+            reason: String::new(),
+            grounds: Vec::new(),
+            result,
+        };
+        assert!(!is_replaced(
+            &with(PlanResult::Ready(plan.clone())),
+            &approved
+        ));
+        let mut emptied = plan.clone();
+        emptied.moves.clear();
+        for result in [
+            PlanResult::Ready(emptied),
+            PlanResult::Refused(vec![Refusal::ApplySwitchedOff]),
+            PlanResult::NothingToDo(vec![]),
+        ] {
+            assert!(is_replaced(&with(result), &approved));
+        }
+        let mut recovery = recovery(&plan);
+        let concluded = |recovery: &Recovery, approval: &Approval, may_have_sent| {
+            conclude(OnRecord {
+                plan: None,
+                replaced: true,
+                approval: Some(approval),
+                recovery: Some(recovery),
+                may_have_sent,
+                error: None,
+            })
+        };
+        // Whatever Verify found by that plan, or could not find.
+        for outcome in [None, Some(Outcome::NotApplied), Some(Outcome::Verified)] {
+            recovery.outcome = outcome;
+            let conclusion = concluded(&recovery, &approved, true);
+            assert_eq!(conclusion.code, EndCode::OutcomeUnknown);
+            assert!(
+                conclusion.message.contains("find out who wrote"),
+                "{conclusion:?}"
+            );
+        }
+        // Without a pre-image nothing was sent, and what was decided is known without the plan.
+        recovery.outcome = None;
+        let rejected = Approval {
+            status: ApprovalStatus::Rejected,
+            decision: Some(Decision::Reject),
+            ..approved.clone()
+        };
+        assert_eq!(
+            concluded(&recovery, &rejected, false).code,
+            EndCode::Rejected
+        );
     }
 
     /// The longest cause of a `Fail` state, in characters (AWS Step Functions, quotas).

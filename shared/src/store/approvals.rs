@@ -16,6 +16,8 @@ const TRIES: u32 = 5;
 
 const LINK_USED: Cause = Cause::Conflict("the link exists already");
 
+const DECIDED: Cause = Cause::Conflict("a person has decided about this plan");
+
 const NO_SUCH: Cause = Cause::Conflict("there is no such approval");
 
 /// What became of a decision.
@@ -46,10 +48,11 @@ impl Lapse {
 }
 
 impl Store {
-    /// Stores a request for approval with its token. An earlier pending one of the same plan is superseded.
+    /// Stores a request for approval with its token. An earlier pending one of the same plan is superseded; one that is
+    /// decided stands, whichever way, so that nobody else is asked what a person has answered.
     ///
     /// # Errors
-    /// The link exists already, or the table cannot be reached.
+    /// The link exists already, an earlier request is decided, or the table cannot be reached.
     pub async fn request_approval(
         &self,
         a: &Approval,
@@ -72,6 +75,9 @@ impl Store {
             let earlier = self.try_approval_of(&a.plan).await?;
             if earlier.as_ref().is_some_and(|(earlier, _)| earlier == link) {
                 return Err(LINK_USED);
+            }
+            if earlier.as_ref().is_some_and(|(_, a)| a.decision.is_some()) {
+                return Err(DECIDED);
             }
             let pointer = item(keys::approval_pointer(&a.plan))
                 .with("link", text(&link.0))

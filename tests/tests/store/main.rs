@@ -33,6 +33,8 @@ mod reconcile;
 #[cfg(test)]
 mod recoveries;
 #[cfg(test)]
+mod replaced;
+#[cfg(test)]
 mod requesters;
 #[cfg(test)]
 mod samples;

@@ -9,11 +9,12 @@ use offset_guard::config::Config;
 use offset_guard::domain::approval::Decision;
 use offset_guard::domain::identity::{Identity, Requester};
 use offset_guard::domain::plan::{Plan, PlanRecord, PlanResult};
+use offset_guard::domain::recovery::{Claim, Recovery};
 use offset_guard::error::Error;
 use offset_guard::executions::Executions;
 use offset_guard::kafka::GroupReader;
 use offset_guard::slack::{Slack, SlackError};
-use offset_guard::store::{Store, TaskToken};
+use offset_guard::store::{Opened, Store, TaskToken};
 use offset_guard::wire::{PlanStep, PlanVerdict};
 use serde_json::json;
 use url::Url;
@@ -45,6 +46,8 @@ async fn made(store: &Store, requester: Requester, four_eyes: bool, dry_run: boo
         approve_by: now + SignedDuration::from_hours(1),
         requester,
         four_eyes,
+        // Of another plan it would be asked whether the group is active.
+        waits_for_empty: true,
         ..plan(plan_id(1), 2)
     };
     let made = PlanRecord {
@@ -201,5 +204,42 @@ async fn admit_asks_the_note_and_the_configuration_and_not_the_plan() {
         let codes: Vec<_> = admission.refused.iter().map(String::as_str).collect();
         assert_eq!(codes, code.into_iter().collect::<Vec<_>>(), "{how}");
         assert_eq!(admission.admitted, code.is_none(), "{how}");
+    }
+}
+
+#[tokio::test]
+async fn with_four_eyes_the_note_is_of_the_execution_that_carries_the_plan_out() {
+    let mara = person("1");
+    for (noted, code) in [
+        ("started", None),
+        // Whoever may write a plan's record may write there that another execution made it.
+        ("made-by", Some("NOT_APPROVED")),
+    ] {
+        let table = Table::new().await;
+        let store = table.store();
+        let now = Timestamp::now();
+        let plan = made(&store, Requester::Verified(mara.clone()), true, false).await;
+        let note = store.note_requester(noted, "hash", &mara, now).await;
+        assert!(note.unwrap(), "{noted}");
+        let opened = Recovery::open(&plan, STARTED, now);
+        let held = Claim {
+            execution: STARTED.to_owned(),
+            plan: plan.id.clone(),
+            expires_at: now + SignedDuration::from_hours(2),
+        };
+        let opened = store.open_recovery(&opened, &held, now).await.unwrap();
+        assert_eq!(opened, Opened::Yes);
+        ask(&store).await;
+        let (link, _) = store.approval_of(&plan.id).await.unwrap().unwrap();
+        let (digest, approve) = (plan.digest(), Decision::Approve);
+        let decided = store.decide(&link, &digest, approve, person("2"), "", now);
+        decided.await.unwrap();
+        let step = PlanStep {
+            execution: STARTED.to_owned(),
+            plan_id: plan.id.clone(),
+        };
+        let admission = admit(&config(true), &store, &step, true).await.unwrap();
+        let codes: Vec<_> = admission.refused.iter().map(String::as_str).collect();
+        assert_eq!(codes, code.into_iter().collect::<Vec<_>>(), "{noted}");
     }
 }

@@ -13,7 +13,7 @@ use offset_guard::kafka::GroupReader;
 use offset_guard::slack::{Slack, SlackError};
 use offset_guard::store::{Closed, ErrorClass, Opened, Reporter, Store};
 use offset_guard::wire::PlanStep;
-use offset_guard_tests::step_functions::StepFunctions;
+use offset_guard_tests::step_functions::{STARTED, StepFunctions};
 use serde_json::{Value, json};
 
 use super::approvals::{request, status};
@@ -520,4 +520,41 @@ async fn a_name_that_anybody_may_choose_neither_stops_the_sweep_nor_hides_from_i
     assert!(case.confirm(&arn("right"), &of_first()).await);
     case.sweep(Some(&arn("right"))).await.unwrap();
     assert_eq!(case.store.audit_of(&arn("right")).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn whoever_takes_every_name_does_not_keep_a_recovery_from_being_ended() {
+    let own = json!({ "reconcile": of_first() });
+    let other = json!({ "request": { "group": "another" } });
+    let arn = |number: usize| {
+        let machine = MACHINE.replace(":stateMachine:", ":execution:");
+        format!("{machine}:{}-reconcile-{number}", plan_id(1))
+    };
+    // With the very input of a reconcile too, before there is anything to end.
+    for input in [&other, &own] {
+        let case = Case::new().await;
+        let ended = (STARTED, Some(STARTED + 60.0));
+        case.aws.put_of("execution-1", "ABORTED", &json!({}), ended);
+        for number in 1..=20 {
+            let early = (STARTED + 30.0, Some(STARTED + 31.0));
+            case.aws.put_of(&arn(number), "FAILED", input, early);
+        }
+        let before = case.aws.known();
+        // It is started, and somebody hears of it all the same.
+        let told = case.sweep(None).await.unwrap_err();
+        assert!(matches!(told, Error::Stuck { recoveries: 1 }), "{told}");
+        let mut started = case.aws.known();
+        started.retain(|arn, _| !before.contains_key(arn));
+        let (by, with) = started.pop_first().unwrap();
+        assert!(started.is_empty(), "{started:?}");
+        assert!(by.contains(&format!("{}-reconcile-", plan_id(1))), "{by}");
+        assert_eq!(with, own);
+        // While it is at it, no other is started.
+        assert!(case.confirm(&by, &of_first()).await);
+        assert_eq!(case.sweep(None).await.unwrap().reconciling, 0);
+        case.verify(&by).await.unwrap();
+        let ended = case.report(&by, own.clone()).await;
+        assert_eq!(ended.code, "NOT_APPROVED", "{}", ended.message);
+        assert_eq!(case.store.open_recoveries().await.unwrap(), []);
+    }
 }

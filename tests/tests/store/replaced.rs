@@ -1,0 +1,98 @@
+//! What is said in the end of a recovery whose plan another one was put over.
+
+use std::collections::BTreeMap;
+
+use offset_guard::app::report;
+use offset_guard::domain::approval::{Approval, ApprovalStatus, Decision};
+use offset_guard::domain::offset::GroupId;
+use offset_guard::domain::plan::{Plan, PlanRecord, PlanResult};
+use offset_guard::domain::recovery::{Outcome, PreImage};
+use offset_guard::domain::refusal::Refusal;
+use offset_guard::slack::{Slack, SlackError};
+use offset_guard::store::TaskToken;
+use offset_guard_tests::step_functions::unreachable;
+use serde_json::json;
+
+use super::approvals::link;
+use super::support::{Table, at, claim, group, plan, plan_id, record, recovery};
+
+#[tokio::test]
+async fn a_move_is_not_hidden_by_another_plan_in_the_place_of_the_one_that_was_approved() {
+    let approved = plan(plan_id(1), 3);
+    let emptied = Plan {
+        moves: Vec::new(),
+        ..approved.clone()
+    };
+    let hidden = ("OUTCOME_UNKNOWN", Some(Outcome::Unknown));
+    for (on_record, found, (code, outcome)) in [
+        (
+            PlanResult::Ready(approved.clone()),
+            Outcome::Verified,
+            ("VERIFIED", Some(Outcome::Verified)),
+        ),
+        (
+            PlanResult::Refused(vec![Refusal::ApplySwitchedOff]),
+            Outcome::Verified,
+            hidden.clone(),
+        ),
+        (
+            PlanResult::NothingToDo(vec![]),
+            Outcome::Verified,
+            hidden.clone(),
+        ),
+        (PlanResult::Ready(emptied), Outcome::NotApplied, hidden),
+    ] {
+        let table = Table::new().await;
+        let store = table.store();
+        // Beside the plan its record says more, which no digest covers.
+        let stored = PlanRecord {
+            group: GroupId("another".to_owned()),
+            reason: "another".to_owned(),
+            ..record(1, on_record)
+        };
+        store.put_plan(&stored).await.unwrap();
+        let (opened, held) = (recovery(1), claim(1, at(1000)));
+        store.open_recovery(&opened, &held, at(0)).await.unwrap();
+        let approval = Approval {
+            plan: plan_id(1),
+            digest: approved.digest(),
+            execution: "execution-1".to_owned(),
+            created_at: at(0),
+            approve_by: at(3600),
+            status: ApprovalStatus::Pending,
+            decision: None,
+            from_dry_run: false,
+            decided_by: None,
+            decider: None,
+            decided_at: None,
+            reason: None,
+            delivered_at: None,
+        };
+        let (link, token) = (link(1), TaskToken::new("token".to_owned()));
+        let asked = store.request_approval(&approval, &link, &token);
+        asked.await.unwrap();
+        let approve = Decision::Approve;
+        let decided = store.decide(&link, &approval.digest, approve, "grace", "", at(10));
+        decided.await.unwrap();
+        assert!(store.begin_apply(&plan_id(1), at(20)).await.unwrap());
+        let before = approved.moves.iter();
+        let before = before.map(|m| (m.partition.clone(), m.from.clone()));
+        let image = PreImage::of(before.collect());
+        store.keep_pre_image(&plan_id(1), &image).await.unwrap();
+        let nothing = BTreeMap::new();
+        store
+            .set_outcome(&plan_id(1), &found, &nothing)
+            .await
+            .unwrap();
+
+        let slack = Slack::new(Err(SlackError::NotConfigured));
+        let state = serde_json::from_value(json!({ "plan_id": plan_id(1) })).unwrap();
+        let (executions, own, began) = (unreachable(), "execution-1", Some(at(0)));
+        let ended = report::run(&store, &executions, &slack, own, began, &state).await;
+        assert_eq!(ended.unwrap().code, code);
+        let audit = store.audit_of(own).await.unwrap().unwrap();
+        assert_eq!(audit.outcome, outcome, "{code}");
+        assert_eq!(audit.group, Some(group()), "{code}");
+        assert_ne!(audit.reason, "another", "{code}");
+    }
+}
