@@ -272,9 +272,9 @@ fn suspects(case: &Case<'_>, here: &Standing<'_>) -> Option<Evidence> {
         Some(First::None { .. }) | None => here.committed,
     };
     let max_poll_records = case.policy.poll_records();
-    let waiting = distance(first, case.readable(here.sample));
+    let waiting = distance(first, case.may_be_read(here.sample));
     let records = waiting.min(u64::from(max_poll_records));
-    if records <= 1 || case.commits_by_record() {
+    if records <= 1 || case.commits_by_record(&here.partition.topic) {
         return None;
     }
     let more = i64::try_from(records - 1).unwrap_or(i64::MAX);
