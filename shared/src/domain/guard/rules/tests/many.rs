@@ -39,8 +39,8 @@ fn thousands_of_members_that_are_others_in_every_look_are_judged_at_once() {
 #[test]
 fn what_the_members_did_is_not_worked_out_anew_for_each_partition() {
     let mut history = History::of(1_000);
-    for n in 0..8 {
-        let names: Vec<_> = (0..200).map(|id| format!("a{n}-{id}")).collect();
+    for n in 0..12 {
+        let names: Vec<_> = (0..400).map(|id| format!("a{n}-{id}")).collect();
         let members: Vec<(&str, &[i32])> = names.iter().map(|n| (n.as_str(), &[][..])).collect();
         history.stable(&members).work(&[1]).run().look().look();
     }
