@@ -441,6 +441,9 @@ pub enum Refusal {
         at: Timestamp,
         /// When it is proposed again, if nothing changes.
         until: Timestamp,
+        /// The rights that the applying principal lacks, where nobody was asked for that.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        missing: Vec<Right>,
     },
     /// The partition's skips of the last 24 hours are as many as may be.
     TooManySkips {
@@ -936,6 +939,21 @@ impl fmt::Display for Refusal {
                 plan,
                 at,
                 until,
+                missing,
+            } if !missing.is_empty() => write!(
+                f,
+                "nobody was asked about plan {plan} for {partition} at {}, since the applying principal lacks {}; grant it \
+                 that; it is proposed again after {}; ask for it to have it planned now",
+                time(*at),
+                listed(missing),
+                time(*until)
+            ),
+            Self::UnansweredBefore {
+                partition,
+                plan,
+                at,
+                until,
+                ..
             } => write!(
                 f,
                 "nobody decided on plan {plan} for {partition} by {}; it is proposed again after {}; \

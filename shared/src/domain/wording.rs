@@ -321,6 +321,18 @@ fn of_the_guard() -> Vec<Refusal> {
             plan: plan_id(),
             at: at("10:29:01"),
             until: at("16:29:01"),
+            missing: Vec::new(),
+        },
+        Refusal::UnansweredBefore {
+            partition: partition(),
+            plan: plan_id(),
+            at: at("10:29:01"),
+            until: at("16:29:01"),
+            missing: vec![Right {
+                operation: Operation::Read,
+                resource: ResourceType::Topic,
+                name: "shipments".into(),
+            }],
         },
         Refusal::TooManySkips {
             partition: partition(),

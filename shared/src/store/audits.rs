@@ -352,9 +352,17 @@ impl Store {
     }
 }
 
-/// What people answered to a plan that was rejected or that expired.
+/// What people answered to a plan that was rejected or that expired, or why they were not asked.
 fn answer(audit: &Audit) -> Answer {
-    if audit.code != "REJECTED" {
+    if audit.code == EndCode::Refused.code() {
+        let missing = audit.refusals.iter().flat_map(|refusal| match refusal {
+            Refusal::NotAuthorisedToAlter { missing, .. } => missing.clone(),
+            _ => Vec::new(),
+        });
+        let missing = missing.collect();
+        return Answer::NotAsked { missing };
+    }
+    if audit.code != EndCode::Rejected.code() {
         return Answer::Unanswered;
     }
     let mut refusals = audit.refusals.iter();

@@ -6,6 +6,7 @@ use offset_guard::domain::offset::{ClusterId, GroupId};
 use offset_guard::domain::plan::{Plan, PlanDigest, PlanResult, Source};
 use offset_guard::domain::recovery::{Claim, LONGEST_REQUEST, Outcome, PartitionOutcome, Recovery};
 use offset_guard::domain::refusal::Refusal;
+use offset_guard::domain::rights::{Operation, ResourceType, Right};
 use offset_guard::slack::{Slack, SlackError};
 use offset_guard::store::{Closed, ErrorClass, Opened, Reporter, Store};
 
@@ -441,6 +442,15 @@ async fn what_was_rejected_or_not_answered_is_read_with_its_plan() {
         by: "grace".to_owned(),
         reason: "not during the sale".to_owned(),
     };
+    let missing = vec![Right {
+        operation: Operation::Read,
+        resource: ResourceType::Topic,
+        name: "shipments".to_owned(),
+    }];
+    let lacking = Refusal::NotAuthorisedToAlter {
+        group: group().0,
+        missing: missing.clone(),
+    };
     for n in 1..=6 {
         let record = record(n, PlanResult::Ready(plan(plan_id(n), 1)));
         store.put_plan(&record).await.unwrap();
@@ -454,6 +464,7 @@ async fn what_was_rejected_or_not_answered_is_read_with_its_plan() {
         answered(5, "REJECTED", vec![]),
         // Its plan is gone.
         answered(7, "REJECTED", vec![]),
+        answered(6, "REFUSED", vec![lacking]),
     ] {
         close(&store, &audit).await;
     }
@@ -475,6 +486,7 @@ async fn what_was_rejected_or_not_answered_is_read_with_its_plan() {
             (plan_id(2), rejected("not during the sale"), at(2)),
             (plan_id(3), Answer::Unanswered, at(3)),
             (plan_id(5), rejected(""), at(5)),
+            (plan_id(6), Answer::NotAsked { missing }, at(6)),
         ]
     );
 }

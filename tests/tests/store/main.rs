@@ -25,6 +25,8 @@ mod people;
 #[cfg(test)]
 mod plans;
 #[cfg(test)]
+mod probes;
+#[cfg(test)]
 mod quarantine;
 #[cfg(test)]
 mod readings;

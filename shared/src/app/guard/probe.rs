@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use super::pace::Pace;
 use crate::domain::guard::policy::GuardPolicy;
 use crate::domain::guard::probe::{
-    First, Kind, Probe, ProbeFault, ProbeNotes, Probed, Validation, kind_of, validate,
+    Begun, First, Kind, Probe, ProbeFault, ProbeNotes, Probed, Validation, kind_of, validate,
 };
 use crate::domain::guard::record::Record;
 use crate::domain::guard::sample::PartitionSample;
@@ -70,6 +70,8 @@ impl<D: ReadRecords> Probing<'_, D> {
         let mut notes = self.store.probe_notes(self.cluster_id, self.group).await?;
         let mut probes = BTreeMap::new();
         let mut begun = 0;
+        // The last read of this run, and whether it ended the process that read.
+        let mut read: Option<(Begun, bool)> = None;
         for (partition, sample) in wanted {
             let is_asked = self.asked == Some(partition);
             let offset = sample.committed.unwrap_or_default();
@@ -81,11 +83,11 @@ impl<D: ReadRecords> Probing<'_, D> {
                 _ => {
                     begun += 1;
                     let now = Timestamp::now();
-                    notes.begin(partition, offset, now);
-                    self.note(&notes).await?;
+                    let next = Begun::new(partition, offset, now);
+                    notes = self.note(read.as_ref(), Some(&next)).await?;
                     let probed = self.one(partition, sample).await;
                     let ended = probed == Err(Fault::reader_ended());
-                    notes.finish(ended);
+                    read = Some((next, ended));
                     probed.map_err(|fault| match ended {
                         true => ProbeFault::Ended { at: now },
                         false => ProbeFault::Unreadable(fault),
@@ -94,15 +96,28 @@ impl<D: ReadRecords> Probing<'_, D> {
             };
             probes.insert(partition.clone(), probed);
         }
-        if begun > 0 {
-            self.note(&notes).await?;
+        if read.is_some() {
+            self.note(read.as_ref(), None).await?;
         }
         Ok(probes)
     }
 
-    async fn note(&self, notes: &ProbeNotes) -> Result<(), Error> {
+    /// Notes what came of the last read, and which one is next.
+    async fn note(
+        &self,
+        read: Option<&(Begun, bool)>,
+        next: Option<&Begun>,
+    ) -> Result<ProbeNotes, Error> {
+        let change = |notes: &mut ProbeNotes| {
+            if let Some((begun, ended)) = read {
+                notes.finish(begun, *ended);
+            }
+            if let Some(next) = next {
+                notes.begin(next.clone());
+            }
+        };
         let (store, now) = (self.store, Timestamp::now());
-        let noted = store.put_probe_notes(self.cluster_id, self.group, notes, now);
+        let noted = store.change_probe_notes(self.cluster_id, self.group, now, change);
         Ok(noted.await?)
     }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::policy::{GuardPolicy, Validator};
 use super::probe::{First, Probed};
 use super::proposal::{Proposals, SkipRange};
-use super::quarantine::DedupeId;
+use super::quarantine::{DedupeId, Kept};
 use super::record::Fingerprint;
 use super::rules::Assessment;
 use super::run::TELL_AGAIN_AFTER;
@@ -17,6 +17,7 @@ use crate::domain::offset::{TopicId, TopicPartition};
 use crate::domain::plan::{Plan, PlanRecord, PlanResult, Source};
 use crate::domain::planner::seconds;
 use crate::domain::refusal::{Refusal, Rejection};
+use crate::domain::rights::{ResourceType, Right};
 
 /// How long a proposal that nobody answered is not made again: as long as a finding is not told again.
 pub const ASK_AGAIN_AFTER: SignedDuration = TELL_AGAIN_AFTER;
@@ -70,6 +71,11 @@ pub enum Answer {
     },
     /// Nobody decided in time.
     Unanswered,
+    /// Nobody was asked, since the applying principal lacks these rights.
+    NotAsked {
+        /// Which.
+        missing: Vec<Right>,
+    },
 }
 
 /// An earlier proposal that did not come to a yes.
@@ -171,12 +177,13 @@ impl Known<'_> {
                 // What it rested on is not known of those of before it was kept: a no is a no.
                 then.is_none_or(|then| now.is_subset(then))
             })
+            .filter(|answered| answered.concerns(partition))
             .collect();
         let lasting = |answered: &&&Answered| self.until(answered) > self.now;
         let newest = |rejected: bool| {
             same.iter()
                 .filter(lasting)
-                .filter(|answered| (answered.answer != Answer::Unanswered) == rejected)
+                .filter(|answered| matches!(answered.answer, Answer::Rejected { .. }) == rejected)
                 .max_by_key(|answered| answered.at)
         };
         let answered = newest(true).or_else(|| newest(false))?;
@@ -198,6 +205,14 @@ impl Known<'_> {
                 plan,
                 at,
                 until,
+                missing: Vec::new(),
+            },
+            Answer::NotAsked { missing } => Refusal::UnansweredBefore {
+                partition,
+                plan,
+                at,
+                until,
+                missing: missing.clone(),
             },
         })
     }
@@ -207,7 +222,7 @@ impl Known<'_> {
         answered.at
             + match answered.answer {
                 Answer::Rejected { .. } => seconds(self.policy.rejected_for_seconds),
-                Answer::Unanswered => ASK_AGAIN_AFTER,
+                Answer::Unanswered | Answer::NotAsked { .. } => ASK_AGAIN_AFTER,
             }
     }
 
@@ -270,6 +285,27 @@ impl Answered {
             PlanResult::Ready(plan) => Some(plan),
             PlanResult::NothingToDo(_) | PlanResult::Refused(_) => None,
         }
+    }
+
+    /// Whether the answer says something of `partition`: a right that is missing on a topic keeps no other topic's
+    /// partitions back.
+    fn concerns(&self, partition: &TopicPartition) -> bool {
+        let Answer::NotAsked { missing } = &self.answer else {
+            return true;
+        };
+        let skips = self.plan().map_or(&[][..], |plan| &plan.skips[..]);
+        let keeps = |topic: &str| {
+            skips.iter().any(|skipped| {
+                let kept_there =
+                    matches!(&skipped.kept, Kept::In(copy) if copy.partition.topic == topic);
+                skipped.partition == *partition && kept_there
+            })
+        };
+        missing.is_empty()
+            || missing.iter().any(|right| match right.resource {
+                ResourceType::Group => true,
+                ResourceType::Topic => right.name == partition.topic || keeps(&right.name),
+            })
     }
 
     fn grounds(&self, partition: &TopicPartition) -> Option<&Grounds> {

@@ -199,6 +199,19 @@ pub struct Begun {
     pub ended: bool,
 }
 
+impl Begun {
+    /// Of `partition` from its commit on, at `at`.
+    #[must_use]
+    pub fn new(partition: &TopicPartition, offset: i64, at: Timestamp) -> Self {
+        Self {
+            partition: partition.clone(),
+            offset,
+            at,
+            ended: false,
+        }
+    }
+}
+
 /// What is remembered of the probes of a group from run to run, so that none is tried over and over that ends the process
 /// that reads: those that are under way, those whose run never came back, and those that are known to have ended it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -227,24 +240,23 @@ impl ProbeNotes {
         }
     }
 
-    /// Notes that `partition` is about to be read. What may be read again is forgotten.
-    pub fn begin(&mut self, partition: &TopicPartition, offset: i64, now: Timestamp) {
+    /// Notes what is about to be read. What may be read again is forgotten.
+    pub fn begin(&mut self, next: Begun) {
         self.0
-            .retain(|begun| now.duration_since(begun.at) < READ_AGAIN_AFTER);
-        self.0.push(Begun {
-            partition: partition.clone(),
-            offset,
-            at: now,
-            ended: false,
-        });
+            .retain(|begun| next.at.duration_since(begun.at) < READ_AGAIN_AFTER);
+        // A write whose answer was lost is made again.
+        if !self.0.contains(&next) {
+            self.0.push(next);
+        }
     }
 
-    /// Notes that the read that began last is over, and whether it ended the process that read.
-    pub fn finish(&mut self, ended: bool) {
+    /// Notes that the read that `begun` names is over, and whether it ended the process that read. Those of other runs
+    /// are theirs.
+    pub fn finish(&mut self, begun: &Begun, ended: bool) {
         if !ended {
-            self.0.pop();
-        } else if let Some(last) = self.0.last_mut() {
-            last.ended = true;
+            self.0.retain(|other| other != begun);
+        } else if let Some(begun) = self.0.iter_mut().find(|other| *other == begun) {
+            begun.ended = true;
         }
     }
 }
@@ -368,10 +380,12 @@ mod tests {
         let (p, q) = (TopicPartition::new("t", 0), TopicPartition::new("t", 1));
         let mut notes = ProbeNotes::default();
         let began = at("09:00:00");
-        notes.begin(&p, 43, began);
-        notes.finish(true);
-        notes.begin(&q, 43, at("09:00:10"));
-        notes.finish(false);
+        let read = Begun::new(&p, 43, began);
+        notes.begin(read.clone());
+        notes.finish(&read, true);
+        let read = Begun::new(&q, 43, at("09:00:10"));
+        notes.begin(read.clone());
+        notes.finish(&read, false);
         let ended = Some(ProbeFault::Ended { at: began });
         assert_eq!(notes.forbid(&p, 43, at("09:05:00")), ended);
         assert_eq!(notes.forbid(&p, 43, at("09:59:59")), ended);
@@ -379,8 +393,28 @@ mod tests {
         assert_eq!(notes.forbid(&p, 44, at("09:05:00")), None);
         assert_eq!(notes.forbid(&q, 43, at("09:05:00")), None);
         // It is not remembered for ever.
-        notes.begin(&q, 50, at("10:00:00"));
-        notes.finish(false);
+        let read = Begun::new(&q, 50, at("10:00:00"));
+        notes.begin(read.clone());
+        notes.finish(&read, false);
+        assert_eq!(notes, ProbeNotes::default());
+    }
+
+    /// A write whose answer was lost is made again, and another run's note stays what it was.
+    #[test]
+    fn a_note_is_made_once_and_ended_by_who_made_it() {
+        let (p, q) = (TopicPartition::new("t", 0), TopicPartition::new("t", 1));
+        let mut notes = ProbeNotes::default();
+        let own = Begun::new(&p, 43, at("09:00:00"));
+        let others = Begun::new(&q, 7, at("09:00:01"));
+        for begun in [&own, &own, &others] {
+            notes.begin(begun.clone());
+        }
+        notes.finish(&own, false);
+        notes.finish(&own, true);
+        assert_eq!(notes.forbid(&p, 43, at("09:00:02")), None);
+        let being_read = Some(ProbeFault::BeingRead);
+        assert_eq!(notes.forbid(&q, 7, at("09:00:02")), being_read);
+        notes.finish(&others, false);
         assert_eq!(notes, ProbeNotes::default());
     }
 
@@ -389,7 +423,7 @@ mod tests {
     fn what_a_run_did_not_come_back_from_counts_as_its_end() {
         let p = TopicPartition::new("t", 0);
         let mut notes = ProbeNotes::default();
-        notes.begin(&p, 43, at("09:00:00"));
+        notes.begin(Begun::new(&p, 43, at("09:00:00")));
         let stored = serde_json::to_string(&notes).unwrap();
         let notes: ProbeNotes = serde_json::from_str(&stored).unwrap();
         assert_eq!(

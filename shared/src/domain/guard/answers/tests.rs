@@ -1,10 +1,11 @@
 use super::*;
 use crate::domain::guard::probe::{Probe, Unlike};
 use crate::domain::guard::proposal::propose;
-use crate::domain::guard::quarantine::{Kept, SkippedRecord};
+use crate::domain::guard::quarantine::{Copy, Kept, SkippedRecord};
 use crate::domain::guard::rules::{judge, reads_uncommitted};
 use crate::domain::guard::testing::{History, failure, outline, probe};
 use crate::domain::offset::{ClusterId, GroupId};
+use crate::domain::rights::Operation;
 use crate::domain::testing::{Scene, Target, at, id, p};
 
 fn dedupe_id(topic_id: Option<TopicId>, partition: &TopicPartition, offset: i64) -> DedupeId {
@@ -259,6 +260,7 @@ fn what_nobody_answered_is_asked_again_after_six_hours() {
         plan: unanswered.record.id.clone(),
         at: at("10:00:00"),
         until: at("16:00:00"),
+        missing: Vec::new(),
     };
     let again = std::slice::from_ref(&unanswered);
     assert_eq!(case.proposes(again), (vec![1], vec![expected]));
@@ -268,6 +270,42 @@ fn what_nobody_answered_is_asked_again_after_six_hours() {
     let rejected = case.answered(no(), at("09:30:00"));
     let (_, withheld) = case.proposes(&[rejected, unanswered]);
     assert_eq!(withheld[0].code(), "REJECTED_BEFORE");
+}
+
+/// What the applying principal may not do is said as such, and keeps nothing else back.
+#[test]
+fn what_nobody_was_asked_about_for_a_missing_right_waits_and_no_other_topic_does() {
+    let case = Case::bad();
+    let lacks = |resource, name: &str| Right {
+        operation: Operation::Read,
+        resource,
+        name: name.to_owned(),
+    };
+    let refused = |right: &Right| {
+        let missing = vec![right.clone()];
+        case.answered(Answer::NotAsked { missing }, at("09:00:00"))
+    };
+    for right in [
+        lacks(ResourceType::Topic, "shipments"),
+        lacks(ResourceType::Group, "shipment-sync"),
+    ] {
+        let (proposed, withheld) = case.proposes(&[refused(&right)]);
+        assert_eq!(proposed, [1]);
+        let text = withheld[0].to_string();
+        let why = format!("since the applying principal lacks {right}; grant it that");
+        assert!(text.contains(&why), "{text}");
+    }
+    let other = refused(&lacks(ResourceType::Topic, "returns"));
+    assert_eq!(case.proposes(&[other]).0, [0, 1]);
+    // The topic that keeps the record is needed for it as well.
+    let mut kept = refused(&lacks(ResourceType::Topic, "kept"));
+    if let PlanResult::Ready(plan) = &mut kept.record.result {
+        plan.skips[0].kept = Kept::In(Copy {
+            partition: TopicPartition::new("kept", 0),
+            offset: 4,
+        });
+    }
+    assert_eq!(case.proposes(&[kept]).0, [1]);
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub(super) struct Case<'a> {
     /// A commit moved although nobody is ever in the group.
     pub(super) jump: Option<Evidence>,
     // Worked out when they are asked.
-    by_record: OnceCell<bool>,
+    by_record: OnceCell<BTreeSet<String>>,
     trouble: OnceCell<Trouble>,
     trouble_of_the_unmoved: OnceCell<Trouble>,
     probes: &'a BTreeMap<TopicPartition, Probed>,
@@ -93,10 +93,10 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// Whether the group is known to commit record by record: so configured, or seen to.
-    pub(super) fn commits_by_record(&self) -> bool {
-        let seen = || commits_by_record(self.samples);
-        self.policy.max_poll_records == Some(1) || *self.by_record.get_or_init(seen)
+    /// Whether the group is known to commit the records of `topic` one by one: so configured, or seen to.
+    pub(super) fn commits_by_record(&self, topic: &str) -> bool {
+        let seen = || committed_by_record(self.samples);
+        self.policy.max_poll_records == Some(1) || self.by_record.get_or_init(seen).contains(topic)
     }
 
     /// When somebody was last seen in the group, and how many runs saw nobody since; `None` where somebody is there.
@@ -156,6 +156,15 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// Up to where the group's consumers may have read, exclusive: all that is there, where their isolation level is not
+    /// known.
+    pub(super) fn may_be_read(&self, sample: &PartitionSample) -> i64 {
+        match self.policy.isolation {
+            Isolation::ReadCommitted => sample.log.last_stable,
+            Isolation::Unknown | Isolation::ReadUncommitted => sample.log.high,
+        }
+    }
+
     /// That a group was seen to read uncommitted records, where the configuration leaves it open.
     pub(super) fn isolation_note(&self) -> Option<Evidence> {
         let seen = self.reads_uncommitted && self.policy.isolation == Isolation::Unknown;
@@ -201,12 +210,14 @@ pub(super) fn jump_without_members(samples: &[Sample]) -> Option<Evidence> {
 /// How many steps of one offset, one after the other, show that a group commits record by record.
 const STEPS: i64 = 3;
 
-/// Whether a partition's commit was seen to go on by one offset at a time while more records waited than it came past: a
-/// consumer that commits what one poll returned would have taken them along.
+/// The topics of which a partition's commit was seen to go on by one offset at a time while more records waited than it came
+/// past: a consumer that commits what one poll returned would have taken them along. Who reads another topic in the same
+/// group may do it otherwise.
 ///
 /// One such step may be chance: a fetch that was made before the other records came holds one record. So may two, since
 /// the client fetches ahead. The third fetch is made after the first commit, and finds all that waited by then.
-fn commits_by_record(samples: &[Sample]) -> bool {
+fn committed_by_record(samples: &[Sample]) -> BTreeSet<String> {
+    let mut topics = BTreeSet::new();
     // Of each partition, where its commit last stood, where the steps began, and the end of the log at that time.
     let mut steps: BTreeMap<&TopicPartition, (i64, i64, i64)> = BTreeMap::new();
     let mut before: Option<&Sample> = None;
@@ -242,9 +253,9 @@ fn commits_by_record(samples: &[Sample]) -> bool {
             place.0 = committed;
             let (at, began, high) = *place;
             if at - began >= STEPS && high > began.saturating_add(STEPS) {
-                return true;
+                topics.insert(partition.topic.clone());
             }
         }
     }
-    false
+    topics
 }

@@ -127,7 +127,8 @@ impl Members {
         let first = with_members.next();
         let last = with_members.next_back();
         let survivor = first.zip(last).is_some_and(|(first, last)| {
-            first.run != last.run && first.members.iter().any(|m| last.members.contains(m))
+            let there: BTreeSet<_> = last.members.iter().collect();
+            first.run != last.run && first.members.iter().any(|m| there.contains(m))
         });
         Self {
             looks: looks.len(),
@@ -299,8 +300,10 @@ fn come_and_go(looks: &[Sample]) -> bool {
     };
     let is_of_run = |look: &&Sample| look.run == last.run;
     let earlier = before.iter().filter(|look| !is_of_run(look));
+    // Members may be many, and all of them others than before.
+    let there: BTreeSet<_> = last.members.iter().collect();
     let stayed = earlier
         .clone()
-        .any(|look| look.members.iter().any(|m| last.members.contains(m)));
+        .any(|look| look.members.iter().any(|m| there.contains(m)));
     (!stayed && earlier.count() > 0) || comings(looks).restarts() >= 3
 }

@@ -1,5 +1,6 @@
 //! Rules 14 to 22: why a partition that stands for too long stands.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::probe::{First, Probe, Unlike};
@@ -25,8 +26,11 @@ pub(super) struct Picture<'a> {
     moving: BTreeSet<&'a str>,
     /// The first look of the latest runs.
     recent: usize,
-    /// The last look of the run before this one.
-    previous: usize,
+    /// Those that moved since the last look of the run before this one.
+    lately: BTreeSet<&'a TopicPartition>,
+    /// Of the looks from one on, in how many runs members started anew, and whether they end or are short-lived: partitions
+    /// are many, and most of them stand since the same look.
+    comings: RefCell<BTreeMap<usize, (usize, bool)>>,
 }
 
 impl<'a> Picture<'a> {
@@ -37,6 +41,7 @@ impl<'a> Picture<'a> {
             let sample = case.last.of_partition(partition)?;
             sample.owner.as_deref()
         };
+        let previous = (case.samples.len() - case.this_run().count()).saturating_sub(1);
         let mut owners = BTreeMap::new();
         for owner in standing.iter().filter_map(|here| owner_of(here.partition)) {
             *owners.entry(owner).or_default() += 1;
@@ -47,9 +52,10 @@ impl<'a> Picture<'a> {
             replaced: comings(newest_runs(case.samples, GONE_AFTER_RUNS)).replaced,
             owners,
             moving: moves.since(recent).filter_map(owner_of).collect(),
+            lately: moves.since(previous).collect(),
+            comings: RefCell::default(),
             moves,
             recent,
-            previous: (case.samples.len() - case.this_run().count()).saturating_sub(1),
         }
     }
 }
@@ -272,9 +278,9 @@ fn suspects(case: &Case<'_>, here: &Standing<'_>) -> Option<Evidence> {
         Some(First::None { .. }) | None => here.committed,
     };
     let max_poll_records = case.policy.poll_records();
-    let waiting = distance(first, case.readable(here.sample));
+    let waiting = distance(first, case.may_be_read(here.sample));
     let records = waiting.min(u64::from(max_poll_records));
-    if records <= 1 || case.commits_by_record() {
+    if records <= 1 || case.commits_by_record(&here.partition.topic) {
         return None;
     }
     let more = i64::try_from(records - 1).unwrap_or(i64::MAX);
@@ -325,25 +331,23 @@ fn pinned(case: &Case<'_>, probe: &Probe) -> Option<Evidence> {
 /// Whether all that was seen points to the record, without a validator that says so. Each of these alone has another
 /// explanation, so all of them are asked.
 fn inferred(case: &Case<'_>, here: &Standing<'_>, picture: &Picture<'_>) -> bool {
-    let handovers = here.handovers();
-    let Some(first) = handovers.first() else {
-        return false;
-    };
     let nobodys = looks_without_owner(case, here).is_some_and(|looks| looks > 0);
     let unread = case.not_probed(here.partition, here.committed).is_some();
-    // What asks all partitions comes last: it is asked of few.
-    if nobodys
-        || unread
-        || picture.moves.count(here.from) == 0
-        || !here.tried_again(case, &handovers)
-    {
+    // What asks all members of all looks comes last: it is asked of few.
+    if nobodys || unread || picture.moves.count(here.from) == 0 {
         return false;
     }
     // A record that is unlike those before it is no matter of rebalances, hosts or neighbours.
     let odd = odd_one_out(case, here, picture).is_some_and(Unlike::is_strong);
-    let lately: BTreeSet<_> = picture.moves.since(picture.previous).collect();
-    if !odd && (picture.members.rebalance_loop() || !here.is_singled_out(picture.standing, &lately))
-    {
+    let of_members = || picture.members.rebalance_loop();
+    if !odd && (of_members() || !here.is_singled_out(picture.standing, &picture.lately)) {
+        return false;
+    }
+    let handovers = here.handovers();
+    let Some(first) = handovers.first() else {
+        return false;
+    };
+    if !here.tried_again(case, &handovers) {
         return false;
     }
     let moved = went_on(case, here, picture, here.from + first);
@@ -406,12 +410,16 @@ fn went_on<'a>(
 /// Whether member after member came since it stands, more slowly than the latest runs show: to this partition alone, or,
 /// often enough to be no deployment, because those before them ended. One has to have come lately, and not to stay.
 fn taken_again(here: &Standing<'_>, picture: &Picture<'_>) -> bool {
-    let since = comings(here.looks);
+    if picture.replaced == 0 || picture.members.at_rest() {
+        return false;
+    }
+    let mut known = picture.comings.borrow_mut();
+    let (restarts, end) = *known.entry(here.from).or_insert_with(|| {
+        let since = comings(here.looks);
+        (since.restarts(), since.end_or_are_short_lived())
+    });
     let alone = picture.standing.len() == 1;
-    picture.replaced > 0
-        && !picture.members.at_rest()
-        && since.restarts() >= if alone { 2 } else { 3 }
-        && (alone || since.end_or_are_short_lived())
+    restarts >= if alone { 2 } else { 3 } && (alone || end)
 }
 
 /// Whether the owner has two or more that stand while those of other owners move.

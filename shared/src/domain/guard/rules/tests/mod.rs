@@ -2,6 +2,7 @@
 
 mod attacks;
 mod borders;
+mod many;
 mod over_time;
 mod properties;
 mod recoveries;

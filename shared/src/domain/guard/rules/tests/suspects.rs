@@ -1,12 +1,13 @@
 //! Which record it is that stops the consumers, where no validator says so.
 
-use super::super::super::policy::{GuardPolicy, SkipOn, Validator};
+use super::super::super::policy::{GuardPolicy, Isolation, SkipOn, Validator};
 use super::super::super::probe::{Failure, Unlike};
 use super::super::super::testing::{History, failure, probe};
 use super::super::super::verdict::{Confidence, Evidence, Verdict};
 use super::{at_rest, crash_looping};
 use crate::domain::guard::policy::RemediationAction;
 use crate::domain::guard::proposal::Ask;
+use crate::domain::offset::TopicPartition;
 use crate::domain::refusal::Refusal;
 use crate::domain::testing::p;
 
@@ -101,6 +102,45 @@ fn the_only_record_that_waits_is_the_one() {
         }
     }
     assert_eq!(suspects(&history), Some((100, 101, 2)));
+}
+
+/// A consumer that reads uncommitted records takes those of an open transaction along, and Kafka's default is to do so.
+#[test]
+fn records_of_an_open_transaction_are_suspects_unless_they_are_known_to_be_passed_over() {
+    let mut history = singled_out();
+    for look in &mut history.samples {
+        if let Some(Ok(sample)) = look.partitions.get_mut(&p(0)) {
+            sample.log.last_stable = 101;
+        }
+    }
+    assert_eq!(suspects(&history), Some((100, 199, 100)));
+    assert_eq!(history.judged().1.skips, []);
+    history.policy(|policy| policy.isolation = Isolation::ReadCommitted);
+    assert_eq!(history.verdict(0), Verdict::PoisonLikely);
+}
+
+/// Two kinds of consumers in one group: who reads one topic record by record says nothing of who reads the other.
+#[test]
+fn commits_that_go_on_one_by_one_name_no_record_of_another_topic() {
+    let mut history = unknown(History::of(3));
+    history.stable(&[("a0", &[0, 1, 2])]).high(1, 1_010);
+    for at in 1_000..1_004 {
+        history.committed(1, at).look();
+    }
+    let here = |history: &History| history.finding(0).verdict;
+    for n in 1..5 {
+        let (a, b) = (format!("a{n}1"), format!("a{n}2"));
+        history.stable(&[(&a, &[0, 1, 2])]).run().empty().look();
+        history.joining(&[&b]).work(&[1, 2]).look();
+        history.stable(&[(&b, &[0, 1, 2])]).look().work(&[1, 2]);
+    }
+    assert_eq!(here(&history), Verdict::PoisonLikely);
+    for look in &mut history.samples {
+        let stepped = look.partitions.remove(&p(1)).unwrap();
+        let other = TopicPartition::new("returns", 1);
+        look.partitions.insert(other, stepped);
+    }
+    assert_eq!(here(&history), Verdict::CrashLoop);
 }
 
 /// Commits of another partition go on by one, time and again, while more records wait than they come past.
