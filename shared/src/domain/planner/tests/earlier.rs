@@ -255,6 +255,32 @@ fn where_targets_were_to_rise_with_the_log_start_those_of_the_rest_do() {
     assert_eq!(plan.moves[0].may_rise_to, Some(43));
 }
 
+/// Some clients keep in the metadata which records beyond the offset are done: to take that back is a move.
+#[test]
+fn what_was_to_lose_its_metadata_alone_is_finished() {
+    let scene = incident(|s| {
+        let Target::Checkpoint { checkpoint, .. } = &mut s.target else {
+            panic!("no checkpoint");
+        };
+        for then in checkpoint.partitions.values_mut() {
+            then.committed = Some(CommittedOffset::bare(31));
+        }
+        for n in 0..3 {
+            reading(&mut s.seen, n).committed = Ok(Some(with_metadata(31, "done: 33")));
+        }
+    });
+    let rest = after_part(scene, true, [Applied, NotApplied, NotApplied], [31; 3]);
+    let plan = rest.changed(|s| {
+        for n in 1..3 {
+            reading(&mut s.seen, n).committed = Ok(Some(with_metadata(31, "done: 33")));
+        }
+    });
+    let plan = plan.ready();
+    let rest: Vec<_> = plan.moves.iter().map(|m| m.partition.partition).collect();
+    assert_eq!(rest, [1, 2]);
+    assert_eq!(plan.moves[0].to, Some(CommittedOffset::bare(31)));
+}
+
 #[test]
 fn the_rest_of_a_plan_is_a_plan_of_its_own_that_names_the_first() {
     let plan = partly(true, [Applied, NotApplied, NotApplied], [31, 43, 43]).ready();
