@@ -398,17 +398,17 @@ impl Warning {
 }
 
 fn count(members: &[super::refusal::MemberSeen]) -> String {
-    match members.len() {
-        1 => "1 member".to_owned(),
-        count => format!("{count} members"),
-    }
+    text::count(members.len(), "member")
 }
 
 /// What may happen to the commits until a group has stopped. The digests of stored plans cover this text.
 fn until(drift_limit: u64) -> String {
     match drift_limit {
         0 => "no commit that it moves may move until then".to_owned(),
-        limit => format!("until then its commits may go forward by at most {limit} a partition"),
+        limit => format!(
+            "until then its commits may go forward by at most {} per partition",
+            text::count(limit, "offset")
+        ),
     }
 }
 
@@ -434,9 +434,10 @@ impl fmt::Display for Warning {
                 let by: Vec<_> = by.iter().map(PlanId::to_string).collect();
                 write!(
                     f,
-                    "{} {} taken from checkpoint {id} of {ended_at}: plan {} undid what newer checkpoints hold there",
+                    "{} {} taken from checkpoint {id} of {}: plan {} undid what newer checkpoints hold there",
                     partitions(*count),
-                    if *count == 1 { "is" } else { "are" },
+                    verb(*count, "is", "are"),
+                    time(*ended_at),
                     by.join(", ")
                 )
             }
@@ -446,8 +447,9 @@ impl fmt::Display for Warning {
             } => write!(
                 f,
                 "in {}, the log start is taken where retention passes the target before the plan is applied: \
-                 up to {offsets} more records may be lost until then",
-                partitions(*count)
+                 up to {} may be lost until then",
+                partitions(*count),
+                text::count(*offsets, "more record")
             ),
             Self::TimesOutOfOrder {
                 partition,
@@ -455,9 +457,10 @@ impl fmt::Display for Warning {
                 dated,
             } => write!(
                 f,
-                "the first record of {partition} that is late enough, {offset}, is dated {dated}, and none of those behind \
+                "the first record of {partition} that is late enough, {offset}, is dated {}, and none of those behind \
                  it is dated later: unless all are of that instant, times are out of order there, and records from before \
-                 the time asked for will be replayed"
+                 the time asked for will be replayed",
+                time(*dated)
             ),
             Self::WentBackwardsSince { partition } => write!(
                 f,

@@ -623,7 +623,7 @@ fn some_of(partitions: &[TopicPartition]) -> String {
         .collect();
     match partitions.len().saturating_sub(SHOWN) {
         0 => named.join(", "),
-        more => format!("{} and {more} more", named.join(", ")),
+        more => format!("{} and {} more", named.join(", "), grouped(more)),
     }
 }
 
@@ -680,8 +680,9 @@ impl fmt::Display for Refusal {
             ),
             Self::PartitionsDisowned { before, partitions } => write!(
                 f,
-                "no usable checkpoint before {before} holds {}: a later rewind undid what there is; leave these out by \
+                "no usable checkpoint before {} holds {}: a later rewind undid what there is; leave these out by \
                  naming the topics and partitions to move, or use to_datetime or to_offsets for them",
+                time(*before),
                 some_of(partitions)
             ),
             Self::NothingToUndo { plan, why } => {
