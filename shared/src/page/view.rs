@@ -476,12 +476,12 @@ fn ranges(partitions: &[i32]) -> String {
     )
 }
 
-/// What is not known of rights stands first: it is of the recovery, and not in the plan.
+/// What is not among the plan's own warnings stands first: what is not known of rights is of the recovery, and how far
+/// commits may go forward is a field of the plan.
 fn warnings(case: &Case) -> Vec<WarningShown> {
-    let unknown_rights = case
-        .recovery
-        .iter()
-        .filter_map(Recovery::rights_warning)
+    let rights = case.recovery.iter().filter_map(Recovery::rights_warning);
+    let beside = rights
+        .chain(case.plan.drift_warning())
         .map(|text| WarningShown {
             text,
             more: Vec::new(),
@@ -490,7 +490,7 @@ fn warnings(case: &Case) -> Vec<WarningShown> {
         text: warning.to_string(),
         more: members(warning.members_to_stop()),
     });
-    unknown_rights.chain(of_plan).collect()
+    beside.chain(of_plan).collect()
 }
 
 /// Members by name, as somebody who has to stop them needs it.
