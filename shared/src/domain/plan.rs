@@ -718,6 +718,14 @@ impl Plan {
         })
     }
 
+    /// How many of its commits are without a leader epoch: consumers that start there do not check whether the log was
+    /// truncated.
+    #[must_use]
+    pub fn without_epoch(&self) -> usize {
+        let commits = self.moves.iter().filter_map(|m| m.to.as_ref());
+        commits.filter(|to| to.leader_epoch.is_none()).count()
+    }
+
     /// Whether `seen` shows the group as still as applying needs it: inactive or, where it is to be brought back, gone.
     #[must_use]
     pub fn finds_at_rest(&self, seen: &GroupObservation) -> bool {

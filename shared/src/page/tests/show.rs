@@ -58,6 +58,17 @@ fn an_approver_reads_how_far_commits_may_go_forward() {
 }
 
 #[test]
+fn an_approver_reads_where_no_leader_epoch_is_committed() {
+    let mut case = pending();
+    assert!(html(&case).contains("none is committed in all partitions"));
+    case.plan.moves.push(moved("shipments", 2, 43, 31));
+    case.plan.moves[0].to.as_mut().unwrap().leader_epoch = Some(0);
+    assert!(html(&case).contains("none is committed in 1 of 2 partitions"));
+    case.plan.moves.pop();
+    assert!(!html(&case).contains("Leader epoch"));
+}
+
+#[test]
 fn a_plan_that_was_applied_and_verified() {
     let mut case = decided(ApprovalStatus::Approved);
     case.result.insert(
