@@ -35,6 +35,28 @@ impl Undone {
         Self::Partitions(topics)
     }
 
+    /// Of what either is of.
+    fn and(&self, other: &Self) -> Self {
+        let (Self::Partitions(these), Self::Partitions(those)) = (self, other) else {
+            return Self::All;
+        };
+        let mut topics = these.clone();
+        for (topic, ranges) in those {
+            let all = topics.entry(topic.clone()).or_default();
+            all.extend(ranges);
+            all.sort_unstable();
+            let mut merged: Vec<(i32, i32)> = Vec::new();
+            for &(first, last) in all.iter() {
+                match merged.last_mut() {
+                    Some((_, end)) if first <= end.saturating_add(1) => *end = last.max(*end),
+                    _ => merged.push((first, last)),
+                }
+            }
+            *all = merged;
+        }
+        Self::Partitions(topics)
+    }
+
     /// Whether it is one of them.
     #[must_use]
     pub fn contains(&self, at: &TopicPartition) -> bool {
@@ -85,15 +107,21 @@ impl Disowned {
         undone.find_map(|(plan, undone)| undone.contains(partition).then_some(plan))
     }
 
-    /// The same with what another plan undid; `None` where that says nothing new: the plan has its mark, or nothing was
-    /// left.
+    /// The same with what a plan undid; `None` where that says nothing new: the plan's mark has it, or nothing was left.
+    ///
+    /// A plan that is verified again may be found to have undone more than was seen the first time.
     #[must_use]
     pub fn with(&self, plan: &PlanId, undone: &Undone) -> Option<Self> {
-        if self.is_whole() || self.0.contains_key(plan) {
+        if self.is_whole() {
+            return None;
+        }
+        let there = self.0.get(plan);
+        let undone = there.map_or_else(|| undone.clone(), |there| there.and(undone));
+        if there == Some(&undone) {
             return None;
         }
         let mut with = self.clone();
-        with.0.insert(plan.clone(), undone.clone());
+        with.0.insert(plan.clone(), undone);
         Some(with)
     }
 
@@ -144,6 +172,19 @@ mod tests {
             let asked = at(&asked.0, asked.1);
             prop_assert_eq!(undone.contains(&asked), these.contains(&asked));
         }
+
+        #[test]
+        fn what_is_of_either_is_what_is_of_both_in_one(
+            these in btree_set(("[ab]", -2..20_i32), 0..30),
+            those in btree_set(("[bc]", -2..20_i32), 0..30),
+        ) {
+            let partitions = |of: &BTreeSet<(String, i32)>| -> BTreeSet<_> {
+                of.iter().map(|(topic, n)| at(topic, *n)).collect()
+            };
+            let (these, those) = (partitions(&these), partitions(&those));
+            let all: BTreeSet<_> = these.union(&those).cloned().collect();
+            prop_assert_eq!(Undone::of(&these).and(&Undone::of(&those)), Undone::of(&all));
+        }
     }
 
     #[test]
@@ -155,7 +196,14 @@ mod tests {
         assert_eq!(both.by(&at("b", 7)), Some(&plan("2")));
         assert_eq!(both.by(&at("a", 1)), None);
         assert!(!both.is_whole());
-        assert_eq!(both.with(&plan("2"), &Undone::All), None, "marked once");
+        let again = Undone::of(&[at("b", 7)]);
+        assert_eq!(both.with(&plan("2"), &again), None, "it has its mark");
+        let more = both.with(&plan("2"), &Undone::of(&[at("b", 6), at("c", 1)]));
+        let more = more.unwrap();
+        for there in [at("a", 0), at("b", 6), at("b", 7), at("c", 1)] {
+            assert!(more.by(&there).is_some(), "verified again: {there}");
+        }
+        assert_eq!(more.by(&at("b", 8)), None);
         let all = both.with(&plan("3"), &Undone::All).unwrap();
         assert!(all.is_whole());
         assert_eq!(all.by(&at("z", 3)), Some(&plan("3")));

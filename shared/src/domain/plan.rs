@@ -694,6 +694,36 @@ impl Plan {
         members.find(|named| !named.is_empty()).unwrap_or_default()
     }
 
+    /// What an approver has to know of commits that may go forward until it is applied, where no warning says so: the
+    /// plan waits for the group to be Empty, and nobody was seen whom to stop.
+    #[must_use]
+    pub fn drift_warning(&self) -> Option<String> {
+        let named = |w: &Warning| {
+            matches!(
+                w,
+                Warning::MustBeStopped { .. } | Warning::MustStayStopped { .. }
+            )
+        };
+        let unsaid = self.waits_for_empty && !self.warnings.iter().any(named);
+        let again = if self.goes_back() {
+            ", and what is read until then is read again as well"
+        } else {
+            ""
+        };
+        (unsaid && self.drift_limit > 0).then(|| {
+            let until = until_stopped(self.drift_limit);
+            format!("it is applied when the group is Empty; {until}{again}")
+        })
+    }
+
+    /// How many of its commits are without a leader epoch: consumers that start there do not check whether the log was
+    /// truncated.
+    #[must_use]
+    pub fn without_epoch(&self) -> usize {
+        let commits = self.moves.iter().filter_map(|m| m.to.as_ref());
+        commits.filter(|to| to.leader_epoch.is_none()).count()
+    }
+
     /// Whether `seen` shows the group as still as applying needs it: inactive or, where it is to be brought back, gone.
     #[must_use]
     pub fn finds_at_rest(&self, seen: &GroupObservation) -> bool {

@@ -211,7 +211,7 @@ fn judge(planning: &Planning<'_>, partition: &TopicPartition) -> Becomes {
         partition: partition.clone(),
         topic_id: id_of(planning, &partition.topic),
         from: from.cloned(),
-        may_rise_to: (may_rise(planning) && to.is_some()).then_some(log.high),
+        may_rise_to: (may_rise(planning, partition) && to.is_some()).then_some(log.high),
         to,
         log: *log,
         lost,

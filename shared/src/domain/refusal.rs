@@ -626,7 +626,7 @@ fn some_of(partitions: &[TopicPartition]) -> String {
         .collect();
     match partitions.len().saturating_sub(SHOWN) {
         0 => named.join(", "),
-        more => format!("{} and {more} more", named.join(", ")),
+        more => format!("{} and {} more", named.join(", "), grouped(more)),
     }
 }
 

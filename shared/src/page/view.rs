@@ -119,6 +119,7 @@ pub(super) fn plan(case: &Case, shown: Shown, now: Timestamp) -> Result<String, 
         asked_by: plan.asked_by(approval.from_dry_run),
         why: lines(&plan.reason),
         source: plan.source.to_string(),
+        without_epoch: without_epoch(plan),
         sets_aside: plan.disowns.map(|disowns| time(disowns.after)),
         decide_by: time(approval.approve_by),
         apply_by: approval.apply_by(plan).map_or_else(
@@ -201,6 +202,7 @@ struct PlanPage<'a> {
     asked_by: String,
     why: Vec<&'a str>,
     source: String,
+    without_epoch: Option<String>,
     sets_aside: Option<String>,
     decide_by: String,
     apply_by: String,
@@ -476,12 +478,12 @@ fn ranges(partitions: &[i32]) -> String {
     )
 }
 
-/// What is not known of rights stands first: it is of the recovery, and not in the plan.
+/// What is not among the plan's own warnings stands first: what is not known of rights is of the recovery, and how far
+/// commits may go forward is a field of the plan.
 fn warnings(case: &Case) -> Vec<WarningShown> {
-    let unknown_rights = case
-        .recovery
-        .iter()
-        .filter_map(Recovery::rights_warning)
+    let rights = case.recovery.iter().filter_map(Recovery::rights_warning);
+    let beside = rights
+        .chain(case.plan.drift_warning())
         .map(|text| WarningShown {
             text,
             more: Vec::new(),
@@ -490,7 +492,7 @@ fn warnings(case: &Case) -> Vec<WarningShown> {
         text: warning.to_string(),
         more: members(warning.members_to_stop()),
     });
-    unknown_rights.chain(of_plan).collect()
+    beside.chain(of_plan).collect()
 }
 
 /// Members by name, as somebody who has to stop them needs it.
@@ -531,6 +533,20 @@ fn effect(plan: &Plan, open: bool) -> String {
         count(plan.moves.len(), "partition"),
         plan.cluster,
     )
+}
+
+/// In how many partitions no leader epoch is committed, if in any.
+fn without_epoch(plan: &Plan) -> Option<String> {
+    let commits = plan.moves.iter().filter(|m| m.to.is_some()).count();
+    match plan.without_epoch() {
+        0 => None,
+        all if all == commits => Some("in all partitions".to_owned()),
+        some => Some(format!(
+            "in {} of {}",
+            grouped(some),
+            count(commits, "partition")
+        )),
+    }
 }
 
 fn figures(plan: &Plan) -> [Figure; 3] {

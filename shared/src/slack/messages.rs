@@ -162,6 +162,7 @@ pub fn approval(plan: &Plan, recovery: &Recovery, approval: &Approval, link: &st
         asked.push_str(&escape(&plan.reason));
     }
     let mut told: Vec<_> = recovery.rights_warning().into_iter().collect();
+    told.extend(plan.drift_warning());
     told.extend(plan.warnings.iter().map(ToString::to_string));
     let mut warnings = first(&told, |w| format!("⚠ {}", escape(w)));
     let members = plan.members_to_stop();
@@ -294,6 +295,16 @@ mod tests {
         assert!(!says(&recovery));
         recovery.unknown_rights = Some("READ on topic b".to_owned());
         assert!(says(&recovery));
+    }
+
+    #[test]
+    fn an_approver_reads_how_far_commits_may_go_forward_where_nobody_was_seen_whom_to_stop() {
+        let mut plan = plan();
+        plan.warnings.clear();
+        let message = told(&approval(&plan, &opened(&plan), &pending(&plan), LINK));
+        let expected =
+            "may go forward by at most 10,000 offsets per partition, and what is read until then";
+        assert!(message.contains(expected), "{message}");
     }
 
     /// What should be passed over as well is named with its reason, and so is a topic that is not safe.

@@ -98,11 +98,16 @@ pub(super) fn finish(
     }
     match &m.to {
         None => Wanted::Nothing,
-        Some(to) if to.leader_epoch.is_none() && to.metadata.is_empty() => {
+        Some(to) if is_bare(to) && m.from.as_ref().is_none_or(|from| from.offset != to.offset) => {
             Wanted::Commit(to.clone(), Together::No)
         }
+        // Also where a bare commit was to take back nothing but the metadata.
         Some(to) => Wanted::Commit(to.clone(), Together::Yes),
     }
+}
+
+fn is_bare(committed: &CommittedOffset) -> bool {
+    committed.leader_epoch.is_none() && committed.metadata.is_empty()
 }
 
 fn unknown(partition: &TopicPartition, seen: &str) -> String {

@@ -211,7 +211,6 @@ pub(super) fn bounded(
     log: &Watermarks,
     requested: i64,
 ) -> Result<i64, Refusal> {
-    let allow = planning.request.allow;
     if requested > log.high {
         return Err(Refusal::OffsetAboveHighWatermark {
             partition: partition.clone(),
@@ -219,7 +218,7 @@ pub(super) fn bounded(
             high: log.high,
         });
     }
-    if requested < log.log_start && !allow.clamp {
+    if requested < log.log_start && !may_rise(planning, partition) {
         return Err(Refusal::OffsetBelowLogStart {
             partition: partition.clone(),
             requested,
@@ -227,7 +226,7 @@ pub(super) fn bounded(
         });
     }
     let target = requested.max(log.log_start);
-    let forward = allow.forward
+    let forward = planning.request.allow.forward
         || matches!(
             planning.targets,
             Targets::Undo(_) | Targets::Finish(_) | Targets::Past { .. }
@@ -338,17 +337,22 @@ pub(super) fn source_time(
     older.map_or(checkpoint.ended_at, |older| older.ended_at)
 }
 
-/// Whether targets rise with the log start until the plan is applied: where that is what was asked for, and where it is
-/// allowed. Records that are named are passed over from exactly where they were read.
-pub(super) fn may_rise(planning: &Planning<'_>) -> bool {
+/// Whether a target that the log start has passed, or passes until the plan is applied, becomes the log start: where that
+/// is what was asked for, and where it is allowed. What is left of a plan that allowed it means the same. Records that are
+/// named are passed over from exactly where they were read.
+pub(super) fn may_rise(planning: &Planning<'_>, partition: &TopicPartition) -> bool {
+    let clamp = planning.request.allow.clamp;
     match planning.targets {
         Targets::Earliest => true,
         Targets::Past { .. } | Targets::Missing(_) => false,
+        Targets::Finish(of) => {
+            let rises = |m: &PartitionMove| m.may_rise_to.is_some();
+            clamp || of.move_of(partition).is_some_and(rises)
+        }
         Targets::Checkpoint { .. }
         | Targets::Timestamp { .. }
         | Targets::Offsets(_)
         | Targets::Shift(_)
-        | Targets::Undo(_)
-        | Targets::Finish(_) => planning.request.allow.clamp,
+        | Targets::Undo(_) => clamp,
     }
 }

@@ -38,6 +38,36 @@ fn a_plan_that_waits_for_its_decision() {
     snapshot("pending", &html(&case));
 }
 
+/// How far commits may go forward stands in the plan, and is told also where nobody was seen whom to stop.
+#[test]
+fn an_approver_reads_how_far_commits_may_go_forward() {
+    let mut case = pending();
+    let told = |case: &Case| {
+        let text = "may go forward by at most 10,000 offsets per partition";
+        html(case).matches(text).count()
+    };
+    assert_eq!(told(&case), 1, "with the members to stop");
+    case.plan.warnings.clear();
+    assert_eq!(told(&case), 1, "by itself");
+    assert!(html(&case).contains("what is read until then is read again as well"));
+    case.plan.drift_limit = 0;
+    assert_eq!(told(&case), 0);
+    case.plan.drift_limit = 10_000;
+    case.plan.waits_for_empty = false;
+    assert_eq!(told(&case), 0);
+}
+
+#[test]
+fn an_approver_reads_where_no_leader_epoch_is_committed() {
+    let mut case = pending();
+    assert!(html(&case).contains("none is committed in all partitions"));
+    case.plan.moves.push(moved("shipments", 2, 43, 31));
+    case.plan.moves[0].to.as_mut().unwrap().leader_epoch = Some(0);
+    assert!(html(&case).contains("none is committed in 1 of 2 partitions"));
+    case.plan.moves.pop();
+    assert!(!html(&case).contains("Leader epoch"));
+}
+
 #[test]
 fn a_plan_that_was_applied_and_verified() {
     let mut case = decided(ApprovalStatus::Approved);
@@ -329,6 +359,7 @@ fn partitions_left_alone_are_told_in_ranges() {
 #[test]
 fn all_warnings_are_there_however_many() {
     let mut plan = plan();
+    plan.drift_limit = 0;
     plan.warnings = (0..40)
         .map(|n| Warning::WentBackwardsSince {
             partition: TopicPartition::new("t", n),

@@ -13,6 +13,11 @@ fn partly(finish: bool, became: [PartitionOutcome; 3], left: [i64; 3]) -> Scene 
             reading(&mut s.seen, n).committed = Ok(Some(commit(43)));
         }
     });
+    after_part(scene, finish, became, left)
+}
+
+/// A scene's plan, applied in part; then the group as it was left.
+fn after_part(scene: Scene, finish: bool, became: [PartitionOutcome; 3], left: [i64; 3]) -> Scene {
     let plan = scene.ready();
     let outcomes = (0..)
         .zip(became)
@@ -211,6 +216,69 @@ fn what_was_not_applied_is_finished_from_exactly_where_it_was() {
             }]),
         ),
     ]);
+}
+
+/// A plan to the log start, or one that may be clamped, was approved with targets that rise. So the rest of it rises, too.
+#[test]
+fn where_targets_were_to_rise_with_the_log_start_those_of_the_rest_do() {
+    let to_earliest = |finish| {
+        let scene = to(Target::Earliest, |s| {
+            for n in 0..3 {
+                reading(&mut s.seen, n).committed = Ok(Some(commit(43)));
+            }
+        });
+        after_part(
+            scene,
+            finish,
+            [Applied, NotApplied, NotApplied],
+            [0, 43, 43],
+        )
+    };
+    let rest = to_earliest(true).changed(|s| {
+        s.allow.clamp = false;
+        reading(&mut s.seen, 1).log = Ok(log(5, 43));
+    });
+    let start = |offset| Some(CommittedOffset::bare(offset));
+    check(vec![(
+        "retention has passed one of the targets",
+        rest,
+        Planned_(
+            vec![
+                (1, Some(commit(43)), start(5)),
+                (2, Some(commit(43)), start(0)),
+            ],
+            vec![(0, AppliedThen)],
+            vec![Warning::Lost { offsets: 5 }, may_rise(2, 38 + 43)],
+        ),
+    )]);
+    let plan = to_earliest(true).ready();
+    assert_eq!(plan.moves[0].may_rise_to, Some(43));
+}
+
+/// Some clients keep in the metadata which records beyond the offset are done: to take that back is a move.
+#[test]
+fn what_was_to_lose_its_metadata_alone_is_finished() {
+    let scene = incident(|s| {
+        let Target::Checkpoint { checkpoint, .. } = &mut s.target else {
+            panic!("no checkpoint");
+        };
+        for then in checkpoint.partitions.values_mut() {
+            then.committed = Some(CommittedOffset::bare(31));
+        }
+        for n in 0..3 {
+            reading(&mut s.seen, n).committed = Ok(Some(with_metadata(31, "done: 33")));
+        }
+    });
+    let rest = after_part(scene, true, [Applied, NotApplied, NotApplied], [31; 3]);
+    let plan = rest.changed(|s| {
+        for n in 1..3 {
+            reading(&mut s.seen, n).committed = Ok(Some(with_metadata(31, "done: 33")));
+        }
+    });
+    let plan = plan.ready();
+    let rest: Vec<_> = plan.moves.iter().map(|m| m.partition.partition).collect();
+    assert_eq!(rest, [1, 2]);
+    assert_eq!(plan.moves[0].to, Some(CommittedOffset::bare(31)));
 }
 
 #[test]
