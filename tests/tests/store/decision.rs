@@ -328,6 +328,25 @@ async fn whatever_any_role_but_the_pages_writes_no_move_follows() {
     }
 }
 
+/// Roles that may close an approval may set its status to what it was before.
+#[tokio::test]
+async fn what_is_decided_stays_so_whatever_its_status_says() {
+    let case = Case::of("rejected").await;
+    let open = [("status", AttributeValue::S("PENDING".to_owned()))];
+    case.table.put(with(case.item.clone(), open)).await;
+    let digest = case.plan.digest();
+    let (decision, now) = (Decision::Approve, Timestamp::now());
+    let again = case
+        .store
+        .decide(&hash(), &digest, decision, "heidi", "a test", now)
+        .await;
+    let Ok(Decided::Already(stands)) = again else {
+        panic!("{again:?}");
+    };
+    assert_eq!(stands.decision, Some(Decision::Reject));
+    case.admits_nothing("decided again").await;
+}
+
 fn with<'a>(mut item: Item, values: impl IntoIterator<Item = (&'a str, AttributeValue)>) -> Item {
     for (name, value) in values {
         item.insert(name.to_owned(), value);
