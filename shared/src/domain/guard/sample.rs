@@ -405,14 +405,22 @@ pub fn latest_members(looks: &[Sample], now: Timestamp) -> Vec<MemberSeen> {
 /// The looks of the [`LATEST_RUNS`] of `samples`.
 #[must_use]
 pub fn of_latest_runs(samples: &[Sample]) -> &[Sample] {
-    let mut of: Vec<Timestamp> = Vec::new();
-    let earlier = samples.iter().rposition(|look| {
-        if of.last() != Some(&look.run) {
-            of.push(look.run);
+    newest_runs(samples, usize::from(LATEST_RUNS))
+}
+
+/// The looks of the newest so many runs.
+pub(super) fn newest_runs(samples: &[Sample], runs: usize) -> &[Sample] {
+    let mut seen: Vec<Timestamp> = Vec::new();
+    let mut from = samples.len();
+    for (index, sample) in samples.iter().enumerate().rev() {
+        if seen.last() != Some(&sample.run) {
+            if seen.len() == runs {
+                break;
+            }
+            seen.push(sample.run);
         }
-        of.len() > usize::from(LATEST_RUNS)
-    });
-    let from = earlier.map_or(0, |earlier| earlier + 1);
+        from = index;
+    }
     samples.get(from..).unwrap_or_default()
 }
 

@@ -17,7 +17,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::policy::{GuardPolicy, Isolation};
 use super::probe::Probed;
-use super::sample::{MembersTrouble, Sample, since_gap};
+use super::sample::{MembersTrouble, Sample, newest_runs, since_gap};
 use super::verdict::{Evidence, Finding, GroupFinding, Status, Verdict};
 use crate::domain::group::GroupState;
 use crate::domain::offset::TopicPartition;
@@ -211,22 +211,6 @@ pub fn reads_uncommitted(samples: &[Sample], policy: &GuardPolicy) -> bool {
                 })
         }),
     }
-}
-
-/// The looks of the newest so many runs.
-fn newest_runs(samples: &[Sample], runs: usize) -> &[Sample] {
-    let mut seen: Vec<Timestamp> = Vec::new();
-    let mut from = samples.len();
-    for (index, sample) in samples.iter().enumerate().rev() {
-        if seen.last() != Some(&sample.run) {
-            if seen.len() == runs {
-                break;
-            }
-            seen.push(sample.run);
-        }
-        from = index;
-    }
-    samples.get(from..).unwrap_or_default()
 }
 
 /// How many runs `samples` are of.
