@@ -366,7 +366,7 @@ def check_rules(template):
 
 def check_incidents(resources):
     """The times that an incident's states hold, beside the times that the template gives its functions."""
-    code = (PROJECT / "shared/src/domain/incident.rs").read_text(encoding="utf-8")
+    code = (PROJECT / "shared/domain/src/incident.rs").read_text(encoding="utf-8")
     holds = {name: int(s) for name, s in re.findall(r"const (\w+): SignedDuration = SignedDuration::from_secs\((\d+)\)", code)}
     guard, webhook = resources["Guard"]["Properties"], resources["Webhook"]["Properties"]
     for what, seconds, name, enough in [

@@ -6,8 +6,9 @@ use lambda_runtime::Diagnostic;
 
 use crate::env::EnvError;
 use crate::executions::ExecutionsError;
-use crate::kafka::{self, KafkaError};
+use crate::kafka::KafkaError;
 use crate::page::DeliverError;
+use crate::ports::{BrokerError, BrokerErrorClass};
 use crate::secrets::SecretsError;
 use crate::slack::SlackError;
 use crate::store::{self, StoreError};
@@ -51,10 +52,10 @@ impl ErrorClass {
 pub enum Error {
     /// A broker.
     #[error("talking to Kafka failed")]
-    Kafka(#[from] KafkaError),
+    Kafka(#[from] BrokerError),
     /// A broker, asked for the rights of the applying principal.
     #[error("what the applying principal may do could not be asked")]
-    RightsUnread(#[source] KafkaError),
+    RightsUnread(#[source] BrokerError),
     /// The table.
     #[error("the table failed")]
     Store(#[from] StoreError),
@@ -107,6 +108,12 @@ pub enum Error {
     Broken(String),
 }
 
+impl From<KafkaError> for Error {
+    fn from(error: KafkaError) -> Self {
+        Self::Kafka(error.into())
+    }
+}
+
 impl From<DeliverError> for Error {
     fn from(error: DeliverError) -> Self {
         match error {
@@ -121,13 +128,9 @@ impl Error {
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Kafka(error) | Self::RightsUnread(error) => match error.class() {
-                kafka::ErrorClass::Transient
-                | kafka::ErrorClass::ElementTransient
-                | kafka::ErrorClass::NewHandleNeeded => ErrorClass::Transient,
-                kafka::ErrorClass::NotAuthorised
-                | kafka::ErrorClass::Invalid
-                | kafka::ErrorClass::Other => ErrorClass::Internal,
+            Self::Kafka(error) | Self::RightsUnread(error) => match error.class {
+                BrokerErrorClass::Transient => ErrorClass::Transient,
+                BrokerErrorClass::Lasting => ErrorClass::Internal,
             },
             Self::Store(error) => of_store(error.class),
             Self::Executions(error) => of_store(error.class),

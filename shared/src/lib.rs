@@ -10,20 +10,23 @@
 //! - [`wire`]: what crosses the border; [`config`], [`connect`] and [`mod@env`]: what a process is given.
 //! - [`error`]: the world failed.
 
+#![forbid(unsafe_code)]
+
+pub use offset_guard_domain as domain;
+pub use offset_guard_domain::ports;
+pub use offset_guard_kafka as kafka;
+
 mod address;
 pub mod app;
 pub mod config;
 pub mod connect;
-pub mod domain;
 pub mod env;
 pub mod error;
 pub mod executions;
 pub mod functions;
-pub mod kafka;
 pub mod metrics;
 pub mod oidc;
 pub mod page;
-pub mod ports;
 pub mod rest_proxy;
 pub mod secrets;
 pub mod slack;

@@ -1,7 +1,6 @@
 //! Secrets from Secrets Manager, kept for a few minutes.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use aws_sdk_secretsmanager::Client;
@@ -10,32 +9,10 @@ use jiff::Timestamp;
 use tokio::sync::Mutex;
 
 use crate::error::ErrorClass;
+pub use offset_guard_domain::secret::Secret;
 
 /// How long a value is used before it is read again. Short enough for a rotation, long enough for an invocation.
 pub const KEPT: Duration = Duration::from_secs(300);
-
-/// A secret value. It shows itself to nobody who does not ask by name.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Takes a value.
-    pub fn new(value: impl Into<String>) -> Self {
-        Self(value.into())
-    }
-
-    /// The value.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
 
 /// A secret could not be read. Its value is in no error.
 #[derive(Debug, thiserror::Error)]
@@ -178,7 +155,7 @@ impl Secrets {
                 let created_at = value.created_date.map(|at| at.secs());
                 let created_at = created_at.and_then(|at| Timestamp::from_second(at).ok());
                 value.secret_string.map(|secret| Version {
-                    secret: Secret(secret),
+                    secret: Secret::new(secret),
                     created_at: created_at.unwrap_or(Timestamp::UNIX_EPOCH),
                 })
             }

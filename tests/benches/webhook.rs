@@ -3,6 +3,8 @@
 //!
 //! `cargo bench -p offset-guard-tests --bench webhook`; with `--profile dev` nothing has to be built anew.
 
+#![forbid(unsafe_code)]
+
 use std::collections::BTreeMap;
 use std::env;
 use std::io::{Write, stdout};

@@ -3,6 +3,8 @@
 //!
 //! `cargo bench -p offset-guard-tests`; with `--profile dev` nothing has to be built anew. It needs Go.
 
+#![forbid(unsafe_code)]
+
 use std::collections::BTreeSet;
 use std::env;
 use std::fs::{self, File};

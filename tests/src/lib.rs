@@ -3,6 +3,8 @@
 //! A test enters a [`World`], works with topics and groups that carry its name, and asserts on what Kafka, the table,
 //! the executions and the people's messages say.
 
+#![forbid(unsafe_code)]
+
 use std::error::Error;
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! What README.md lists is what there is.
 
+#![forbid(unsafe_code)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,7 @@
 //! The steps of a recovery that deal with people, and the page on which they decide.
 
+#![forbid(unsafe_code)]
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

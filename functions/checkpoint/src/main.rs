@@ -1,5 +1,7 @@
 //! Remembers, once an hour, where every configured group is.
 
+#![forbid(unsafe_code)]
+
 use std::time::{Duration, Instant, SystemTime};
 
 use lambda_runtime::{Error, LambdaEvent, service_fn};

@@ -1,5 +1,7 @@
 //! Looks at every guarded group, says why partitions are stuck, keeps the record that is in the way, and proposes what to do.
 
+#![forbid(unsafe_code)]
+
 use std::time::{Duration, Instant, SystemTime};
 
 use lambda_runtime::{Error, LambdaEvent, service_fn};

@@ -1,5 +1,7 @@
 //! The steps of a recovery that read or change a group. Deployed twice: once to read, once to apply.
 
+#![forbid(unsafe_code)]
+
 use std::time::{Duration, SystemTime};
 
 use lambda_runtime::{Context, Error, LambdaEvent, service_fn};

@@ -1,5 +1,7 @@
 //! Takes alerts and operators' requests, and starts what they ask for.
 
+#![forbid(unsafe_code)]
+
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;

@@ -5,6 +5,8 @@
 //! of jars per Kafka version, one Python environment) and one folder per [`run::Run`] with its
 //! processes, data and logs. A run ends with the last process that uses it, however that one ends.
 
+#![forbid(unsafe_code)]
+
 pub mod alertmanager;
 pub mod aws;
 pub mod browser;

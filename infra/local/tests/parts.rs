@@ -1,5 +1,7 @@
 //! Each part of the local stack, started and used for real.
 
+#![forbid(unsafe_code)]
+
 use std::{
     collections::BTreeMap,
     net::{IpAddr, UdpSocket},

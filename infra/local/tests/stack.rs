@@ -1,5 +1,7 @@
 //! The whole stack: shared by the tests of a run, and side by side with one of one's own.
 
+#![forbid(unsafe_code)]
+
 use std::time::Duration;
 
 use offset_guard_local::{

@@ -2,6 +2,8 @@
 //!
 //! It depends on nothing, so that it is built in a second, before everything else.
 
+#![forbid(unsafe_code)]
+
 use std::{
     env, fmt,
     path::PathBuf,

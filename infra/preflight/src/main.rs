@@ -3,6 +3,8 @@
 //! The demo looks too, but only after it was built, which takes minutes on a new machine. This needs nothing but Rust's
 //! own library.
 
+#![forbid(unsafe_code)]
+
 use std::env;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};

@@ -1,5 +1,7 @@
 //! On a machine with nothing, everything is named at once, and README.md and `.ci/run` install all of it.
 
+#![forbid(unsafe_code)]
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;

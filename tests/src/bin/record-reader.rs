@@ -1,5 +1,7 @@
 //! Reads records for the tests: their own programs do not begin with asking whether they are to.
 
+#![forbid(unsafe_code)]
+
 fn main() {
     offset_guard::kafka::contained::serve_if_asked();
 }

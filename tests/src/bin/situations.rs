@@ -1,6 +1,8 @@
 //! Lays situations in which consumer groups are found, with real consumer processes on a real broker, lets the guard
 //! look at them, and scores what it says: `cargo run -p offset-guard-tests --bin situations`.
 
+#![forbid(unsafe_code)]
+
 use std::fs;
 use std::process::ExitCode;
 use std::time::Duration;

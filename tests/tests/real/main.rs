@@ -1,5 +1,7 @@
 //! Everything that needs real parts: Apache Kafka itself, the real state machine, a real browser.
 
+#![forbid(unsafe_code)]
+
 mod aborts;
 mod alerts;
 mod apply_faults;

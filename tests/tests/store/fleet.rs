@@ -14,8 +14,8 @@ use offset_guard::domain::offset::{
     ClusterId, CommittedOffset, Fault, FoundByTime, GroupId, TopicPartition,
 };
 use offset_guard::domain::rights::Rights;
-use offset_guard::kafka::{Auth, ConnectionSettings, KafkaError, RecordKeeper, RecordReader};
-use offset_guard::ports::ReadGroups;
+use offset_guard::kafka::{Auth, ConnectionSettings, RecordKeeper, RecordReader};
+use offset_guard::ports::{BrokerError, BrokerErrorClass, ReadGroups};
 use offset_guard::wire::guard::GuardEvent;
 use offset_guard_tests::reader_program;
 use offset_guard_tests::step_functions::unreachable;
@@ -36,11 +36,11 @@ impl ReadGroups for Flooded {
         Some(self.ends_at)
     }
 
-    async fn cluster_id(&self) -> Result<ClusterId, KafkaError> {
+    async fn cluster_id(&self) -> Result<ClusterId, BrokerError> {
         Ok(super::support::cluster())
     }
 
-    async fn list_groups(&self) -> Result<BTreeSet<GroupId>, KafkaError> {
+    async fn list_groups(&self) -> Result<BTreeSet<GroupId>, BrokerError> {
         let junk = (0..JUNK).map(|n| GroupId(format!("billing-!{n:04}")));
         Ok(junk.chain([GroupId(NAMED.to_owned())]).collect())
     }
@@ -50,11 +50,15 @@ impl ReadGroups for Flooded {
         group: &GroupId,
         _: &BTreeSet<TopicPartition>,
         _: bool,
-    ) -> Result<GroupObservation, KafkaError> {
+    ) -> Result<GroupObservation, BrokerError> {
         tokio::time::sleep(Duration::from_millis(400)).await;
         if Instant::now() >= self.ends_at {
-            return Err(KafkaError::Settings {
-                reason: "the time is over".to_owned(),
+            return Err(BrokerError {
+                class: BrokerErrorClass::Transient,
+                fault: Fault::Failed {
+                    code: "_TIMED_OUT".to_owned(),
+                },
+                message: "the time is over".to_owned(),
             });
         }
         let now = Timestamp::now();
@@ -93,14 +97,14 @@ impl ReadGroups for Flooded {
         &self,
         _: &GroupId,
         partitions: &[TopicPartition],
-    ) -> Result<BTreeMap<TopicPartition, Result<Option<CommittedOffset>, Fault>>, KafkaError> {
+    ) -> Result<BTreeMap<TopicPartition, Result<Option<CommittedOffset>, Fault>>, BrokerError> {
         let stable = partitions
             .iter()
             .map(|partition| (partition.clone(), Ok(None)));
         Ok(stable.collect())
     }
 
-    async fn rights(&self, _: &GroupId, _: &BTreeSet<String>) -> Result<Rights, KafkaError> {
+    async fn rights(&self, _: &GroupId, _: &BTreeSet<String>) -> Result<Rights, BrokerError> {
         Ok(Rights {
             group: None,
             topics: BTreeMap::new(),
@@ -110,7 +114,7 @@ impl ReadGroups for Flooded {
     async fn offsets_for_times(
         &self,
         _: &[(TopicPartition, Timestamp)],
-    ) -> Result<BTreeMap<TopicPartition, Result<Option<FoundByTime>, Fault>>, KafkaError> {
+    ) -> Result<BTreeMap<TopicPartition, Result<Option<FoundByTime>, Fault>>, BrokerError> {
         Ok(BTreeMap::new())
     }
 }

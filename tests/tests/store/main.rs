@@ -1,5 +1,7 @@
 //! What the store promises, on the table of the local AWS.
 
+#![forbid(unsafe_code)]
+
 #[cfg(test)]
 mod alerts;
 #[cfg(test)]

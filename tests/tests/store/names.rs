@@ -13,8 +13,7 @@ use offset_guard::domain::offset::{
 };
 use offset_guard::domain::rights::Rights;
 use offset_guard::error::Error;
-use offset_guard::kafka::KafkaError;
-use offset_guard::ports::ReadGroups;
+use offset_guard::ports::{BrokerError, ReadGroups};
 use offset_guard::wire::CheckpointEvent;
 
 use super::support::{Table, cluster};
@@ -23,11 +22,11 @@ use super::support::{Table, cluster};
 struct Groups(Vec<String>);
 
 impl ReadGroups for Groups {
-    async fn cluster_id(&self) -> Result<ClusterId, KafkaError> {
+    async fn cluster_id(&self) -> Result<ClusterId, BrokerError> {
         Ok(cluster())
     }
 
-    async fn list_groups(&self) -> Result<BTreeSet<GroupId>, KafkaError> {
+    async fn list_groups(&self) -> Result<BTreeSet<GroupId>, BrokerError> {
         Ok(self.0.iter().cloned().map(GroupId).collect())
     }
 
@@ -36,7 +35,7 @@ impl ReadGroups for Groups {
         group: &GroupId,
         _: &BTreeSet<TopicPartition>,
         _: bool,
-    ) -> Result<GroupObservation, KafkaError> {
+    ) -> Result<GroupObservation, BrokerError> {
         let log = Watermarks {
             log_start: 0,
             last_stable: 9,
@@ -70,11 +69,11 @@ impl ReadGroups for Groups {
         &self,
         _: &GroupId,
         _: &[TopicPartition],
-    ) -> Result<BTreeMap<TopicPartition, Result<Option<CommittedOffset>, Fault>>, KafkaError> {
+    ) -> Result<BTreeMap<TopicPartition, Result<Option<CommittedOffset>, Fault>>, BrokerError> {
         Ok(BTreeMap::new())
     }
 
-    async fn rights(&self, _: &GroupId, _: &BTreeSet<String>) -> Result<Rights, KafkaError> {
+    async fn rights(&self, _: &GroupId, _: &BTreeSet<String>) -> Result<Rights, BrokerError> {
         Ok(Rights {
             group: None,
             topics: BTreeMap::new(),
@@ -84,7 +83,7 @@ impl ReadGroups for Groups {
     async fn offsets_for_times(
         &self,
         _: &[(TopicPartition, Timestamp)],
-    ) -> Result<BTreeMap<TopicPartition, Result<Option<FoundByTime>, Fault>>, KafkaError> {
+    ) -> Result<BTreeMap<TopicPartition, Result<Option<FoundByTime>, Fault>>, BrokerError> {
         Ok(BTreeMap::new())
     }
 }

@@ -14,8 +14,7 @@ use offset_guard::domain::offset::{
     ClusterId, CommittedOffset, Fault, FoundByTime, GroupId, TopicId, TopicPartition,
 };
 use offset_guard::domain::rights::Rights;
-use offset_guard::kafka::KafkaError;
-use offset_guard::ports::ReadGroups;
+use offset_guard::ports::{BrokerError, ReadGroups};
 use offset_guard::store::{Opened, Store};
 use offset_guard::wire::CheckpointEvent;
 
@@ -29,11 +28,11 @@ struct Brokers<'a> {
 }
 
 impl ReadGroups for Brokers<'_> {
-    async fn cluster_id(&self) -> Result<ClusterId, KafkaError> {
+    async fn cluster_id(&self) -> Result<ClusterId, BrokerError> {
         Ok(cluster())
     }
 
-    async fn list_groups(&self) -> Result<BTreeSet<GroupId>, KafkaError> {
+    async fn list_groups(&self) -> Result<BTreeSet<GroupId>, BrokerError> {
         Ok([group()].into())
     }
 
@@ -42,7 +41,7 @@ impl ReadGroups for Brokers<'_> {
         group: &GroupId,
         _: &BTreeSet<TopicPartition>,
         _: bool,
-    ) -> Result<GroupObservation, KafkaError> {
+    ) -> Result<GroupObservation, BrokerError> {
         let began_at = Timestamp::now();
         let offset = match self.readings.fetch_add(1, Ordering::SeqCst) {
             0 => {
@@ -88,11 +87,11 @@ impl ReadGroups for Brokers<'_> {
         &self,
         _: &GroupId,
         _: &[TopicPartition],
-    ) -> Result<BTreeMap<TopicPartition, Result<Option<CommittedOffset>, Fault>>, KafkaError> {
+    ) -> Result<BTreeMap<TopicPartition, Result<Option<CommittedOffset>, Fault>>, BrokerError> {
         Ok(BTreeMap::new())
     }
 
-    async fn rights(&self, _: &GroupId, _: &BTreeSet<String>) -> Result<Rights, KafkaError> {
+    async fn rights(&self, _: &GroupId, _: &BTreeSet<String>) -> Result<Rights, BrokerError> {
         Ok(Rights {
             group: None,
             topics: BTreeMap::new(),
@@ -102,7 +101,7 @@ impl ReadGroups for Brokers<'_> {
     async fn offsets_for_times(
         &self,
         _: &[(TopicPartition, Timestamp)],
-    ) -> Result<BTreeMap<TopicPartition, Result<Option<FoundByTime>, Fault>>, KafkaError> {
+    ) -> Result<BTreeMap<TopicPartition, Result<Option<FoundByTime>, Fault>>, BrokerError> {
         Ok(BTreeMap::new())
     }
 }

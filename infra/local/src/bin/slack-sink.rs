@@ -1,5 +1,7 @@
 //! Stands in for Slack in a local stack: see [`offset_guard_local::slack`].
 
+#![forbid(unsafe_code)]
+
 use std::path::PathBuf;
 
 use clap::Parser;

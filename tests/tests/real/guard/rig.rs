@@ -21,11 +21,9 @@ use offset_guard::domain::plan::{Plan, PlanId};
 use offset_guard::domain::rights::Rights;
 use offset_guard::error::Error as AppError;
 use offset_guard::executions::Executions;
-use offset_guard::kafka::{
-    ConnectionSettings, GroupReader, KafkaError, RecordKeeper, RecordReader,
-};
+use offset_guard::kafka::{ConnectionSettings, GroupReader, RecordKeeper, RecordReader};
 use offset_guard::ports::{
-    KeepRecords, KeepingTopic, ReadGroups, ReadLimits, ReadRecords, RecordsRead, View,
+    BrokerError, KeepRecords, KeepingTopic, ReadGroups, ReadLimits, ReadRecords, RecordsRead, View,
 };
 use offset_guard::wire::guard::GuardEvent;
 use offset_guard_local::client::{Client, Record};
@@ -426,11 +424,11 @@ struct Groups<'a> {
 }
 
 impl ReadGroups for Groups<'_> {
-    async fn cluster_id(&self) -> std::result::Result<ClusterId, KafkaError> {
+    async fn cluster_id(&self) -> std::result::Result<ClusterId, BrokerError> {
         ReadGroups::cluster_id(&self.real).await
     }
 
-    async fn list_groups(&self) -> std::result::Result<BTreeSet<GroupId>, KafkaError> {
+    async fn list_groups(&self) -> std::result::Result<BTreeSet<GroupId>, BrokerError> {
         ReadGroups::list_groups(&self.real).await
     }
 
@@ -442,7 +440,7 @@ impl ReadGroups for Groups<'_> {
         &self,
         group: &GroupId,
         topics: &BTreeSet<String>,
-    ) -> std::result::Result<Rights, KafkaError> {
+    ) -> std::result::Result<Rights, BrokerError> {
         ReadGroups::rights(&self.real, group, topics).await
     }
 
@@ -451,7 +449,7 @@ impl ReadGroups for Groups<'_> {
         group: &GroupId,
         expected: &BTreeSet<TopicPartition>,
         stable: bool,
-    ) -> std::result::Result<GroupObservation, KafkaError> {
+    ) -> std::result::Result<GroupObservation, BrokerError> {
         if stable {
             // Only the planner asks for stable offsets.
             self.faulty.here(End::AfterConfirm).await;
@@ -473,7 +471,7 @@ impl ReadGroups for Groups<'_> {
         partitions: &[TopicPartition],
     ) -> std::result::Result<
         BTreeMap<TopicPartition, std::result::Result<Option<CommittedOffset>, Fault>>,
-        KafkaError,
+        BrokerError,
     > {
         ReadGroups::committed(&self.real, group, partitions).await
     }
@@ -483,7 +481,7 @@ impl ReadGroups for Groups<'_> {
         wanted: &[(TopicPartition, Timestamp)],
     ) -> std::result::Result<
         BTreeMap<TopicPartition, std::result::Result<Option<FoundByTime>, Fault>>,
-        KafkaError,
+        BrokerError,
     > {
         ReadGroups::offsets_for_times(&self.real, wanted).await
     }

@@ -1,6 +1,8 @@
 //! Two incidents, played from end to end: a bad release has read and committed, and its group is taken back; and a record
 //! that no consumer can decode is found, kept and passed over.
 
+#![forbid(unsafe_code)]
+
 mod consumer;
 mod poison;
 

@@ -1,0 +1,36 @@
+//! The rules. Nothing here reads a clock, a network, a file or the environment.
+
+#![forbid(unsafe_code)]
+
+pub mod approval;
+pub mod audit;
+pub mod checkpoint;
+pub mod choice;
+pub mod disowned;
+pub mod executed;
+pub mod fleet;
+pub mod group;
+pub mod guard;
+pub mod identity;
+pub mod incident;
+pub mod near;
+pub mod offset;
+pub mod plan;
+pub mod planner;
+pub mod policy;
+pub mod ports;
+pub mod reasons;
+pub mod recovery;
+pub mod refusal;
+pub mod report;
+pub mod request;
+pub mod rights;
+pub mod secret;
+pub mod text;
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod wording;
