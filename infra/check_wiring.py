@@ -50,7 +50,7 @@ LETS_NOTHING_THROUGH = ("KeepNothing", "Plan")
 # The names of all metrics stand in these sources.
 METRICS = "".join(
     path.read_text(encoding="utf-8")
-    for path in [PROJECT / "shared/src/metrics.rs", *sorted((PROJECT / "shared/src/metrics").glob("*.rs"))]
+    for path in [PROJECT / "shared/src/aws/metrics.rs", *sorted((PROJECT / "shared/src/aws/metrics").glob("*.rs"))]
 )
 
 
@@ -314,7 +314,7 @@ def check_api(resources):
             yield f"{key} leads to {target}: the routes of people, under /v1, have a function of their own"
         if of_people and (route.get("AuthorizationType") != "JWT" or "AuthorizerId" not in route):
             yield f"{key} has no JWT authorizer, and its function believes what one says"
-    code = (PROJECT / "shared/src/webhook/mod.rs").read_text(encoding="utf-8")
+    code = (PROJECT / "shared/src/api/mod.rs").read_text(encoding="utf-8")
     known = set(re.findall(r'"((?:GET|POST) /\S+)" =>', code))
     for route in sorted(set(routes) ^ known):
         yield f"{route} is {'a route that the webhook does not know' if route in routes else 'no route of the template'}"

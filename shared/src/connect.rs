@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::aws::secrets::{Secret, Secrets, SecretsError};
 use crate::config::{AuthKind, ClusterConfig};
 use crate::error::Error;
 use crate::kafka::{Auth, ConnectionSettings, Credentials};
 use crate::rest_proxy;
-use crate::secrets::{Secret, Secrets, SecretsError};
 
 /// Which of a cluster's principals to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,14 +10,14 @@ use serde_json::Value;
 use url::Url;
 
 use crate::app::guard::{SecondSource, Sources};
+use crate::aws::lambda::Functions;
+use crate::aws::secrets::Secrets;
+use crate::aws::step_functions::Executions;
 use crate::config::{ClusterConfig, Config};
 use crate::connect::{Role, rest_proxy_credentials, settings};
 use crate::domain::refusal::Refusal;
 use crate::error::{Error, chain};
-use crate::executions::Executions;
-use crate::functions::Functions;
 use crate::kafka::{self, ReaderProgram};
-use crate::secrets::Secrets;
 use crate::store::Store;
 
 /// A variable that a function needs and does not have.

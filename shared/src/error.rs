@@ -4,12 +4,12 @@ use std::error::Error as StdError;
 
 use lambda_runtime::Diagnostic;
 
+use crate::aws::secrets::SecretsError;
+use crate::aws::step_functions::ExecutionsError;
 use crate::env::EnvError;
-use crate::executions::ExecutionsError;
 use crate::kafka::KafkaError;
 use crate::page::DeliverError;
 use crate::ports::{BrokerError, BrokerErrorClass};
-use crate::secrets::SecretsError;
 use crate::slack::SlackError;
 use crate::store::{self, StoreError};
 

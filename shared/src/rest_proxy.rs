@@ -15,9 +15,9 @@ use url::Url;
 
 use self::client::Proxy;
 pub use self::compare::compare;
+use crate::aws::secrets::Secret;
 use crate::domain::group::GroupState;
 use crate::domain::offset::{ClusterId, GroupId, TopicPartition, distance};
-use crate::secrets::Secret;
 
 /// What the proxy wants to know who asks (HTTP basic authentication).
 #[derive(Debug, Clone)]

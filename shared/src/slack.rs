@@ -8,7 +8,7 @@ use serde_json::Value;
 use url::Url;
 
 use crate::address::hides;
-use crate::metrics::{self, Metric};
+use crate::aws::metrics::{self, Metric};
 
 pub mod guard;
 pub mod messages;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use aws_credential_types::Credentials;
 use aws_sdk_sfn::config::retry::RetryConfig;
 use aws_sdk_sfn::config::{BehaviorVersion, Region};
-use offset_guard::executions::Executions;
+use offset_guard::aws::step_functions::Executions;
 use serde_json::{Value, json};
 
 use crate::loopback::{Request, Server};

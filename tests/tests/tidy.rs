@@ -56,13 +56,6 @@ fn named(path: &Path) -> String {
         .into_owned()
 }
 
-/// The lines of a source that are no comment, each with its number.
-fn code(source: &str) -> impl Iterator<Item = (usize, &str)> {
-    (1..)
-        .zip(source.lines())
-        .filter(|(_, line)| !line.trim_start().starts_with("//"))
-}
-
 /// What `shared/domain/clippy.toml` forbids in its own sources, no crate beneath it brings along either.
 #[test]
 fn the_domain_depends_on_no_runtime_and_no_client() {

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
+use offset_guard::api::{self, Callers, TokenIssuer, WebhookDeps};
 use offset_guard::env::{self, Env};
 use offset_guard::oidc;
-use offset_guard::webhook::{self, Callers, TokenIssuer, WebhookDeps};
 use serde_json::Value;
 
 #[tokio::main]
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Error> {
     };
     let deps = &deps;
     lambda_runtime::run(service_fn(move |received: LambdaEvent<Value>| async move {
-        Ok::<_, Error>(webhook::handle(received.payload, deps).await)
+        Ok::<_, Error>(api::handle(received.payload, deps).await)
     }))
     .await
 }

@@ -7,13 +7,13 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use super::{clusters, observe_stable};
+use crate::aws::metrics::{self, Metric};
 use crate::config::{Config, ResolvedGroup};
 use crate::domain::checkpoint::{Checkpoint, CheckpointId, NotACheckpoint, checkpoint, retire};
 use crate::domain::fleet::{CapMet, Order, order};
 use crate::domain::offset::{ClusterId, GroupId};
 use crate::domain::text::grouped;
 use crate::error::{Error, chain};
-use crate::metrics::{self, Metric};
 use crate::ports::ReadGroups;
 use crate::store::{Put, Store};
 use crate::wire::CheckpointEvent;

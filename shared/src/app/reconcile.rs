@@ -7,11 +7,11 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::aws::step_functions::{Executions, Status};
 use crate::domain::recovery::Recovery;
 use crate::domain::refusal::Refusal;
 use crate::domain::text::time;
 use crate::error::Error;
-use crate::executions::{Executions, Status};
 use crate::store::Store;
 use crate::wire::{LONGEST_TEXT, Reconcile};
 

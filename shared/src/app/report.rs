@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::reconcile::{self, Examined};
 use super::{alert, plan_id};
+use crate::aws::step_functions::Executions;
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
 use crate::domain::audit::{Audit, AuditPartition, AuditStatus, recorded};
 use crate::domain::identity::Requester;
@@ -17,7 +18,6 @@ use crate::domain::recovery::{Outcome, PartitionOutcome, PreImage, Recovery};
 use crate::domain::refusal::Refusal;
 use crate::domain::report::{Conclusion, OnRecord, conclude, conclude_invalid, is_replaced};
 use crate::error::{Error, chain};
-use crate::executions::Executions;
 use crate::slack::{Slack, messages};
 use crate::store::{Closed, ErrorClass, Lapse, Reporter, Store};
 use crate::wire::{Asked, LONGEST_TEXT, ReportState, StepError};

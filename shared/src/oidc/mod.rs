@@ -16,8 +16,8 @@ use std::collections::BTreeSet;
 use data_encoding::BASE64URL_NOPAD;
 use sha2::{Digest, Sha256};
 
+use crate::aws::secrets::Secret;
 use crate::domain::identity::Identity;
-use crate::secrets::Secret;
 pub use claims::names;
 pub(crate) use claims::{identity, listed, machine};
 pub use id_token::BadIdToken;

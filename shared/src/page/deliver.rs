@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde_json::json;
 
+use crate::aws::step_functions::{Executions, ExecutionsError, Told};
 use crate::domain::approval::{Approval, ApprovalStatus, Decision};
-use crate::executions::{Executions, ExecutionsError, Told};
 use crate::store::{LinkHash, Store, StoreError};
 
 /// What became of a delivery.

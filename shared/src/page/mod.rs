@@ -32,12 +32,12 @@ use jiff::Timestamp;
 use serde_json::Value;
 use url::Url;
 
+use crate::aws::step_functions::Executions;
 use crate::domain::approval::{Approval, Decision};
 use crate::domain::checkpoint::PastCommit;
 use crate::domain::identity::Decider;
 use crate::domain::plan::{CSV_VERSION, Plan, PlanResult};
 use crate::error::chain;
-use crate::executions::Executions;
 use crate::store::{Decided, LinkHash, Store, StoreError};
 use case::Case;
 pub use deliver::{DeliverError, Delivery, deliver};

@@ -10,10 +10,10 @@ use serde::de::DeserializeOwned;
 use sha2::Sha256;
 
 use super::link::LinkId;
+use crate::aws::secrets::Rotating;
 use crate::domain::approval::Decision;
 use crate::domain::identity::Identity;
 use crate::domain::plan::PlanDigest;
-use crate::secrets::Rotating;
 
 /// How long a form may be sent after it was shown. Many may be open at once: the decision itself is what happens once.
 pub const VALID_FOR: SignedDuration = SignedDuration::from_mins(15);
@@ -216,7 +216,7 @@ fn derived(secret: &[u8], used_for: &str) -> Result<Hmac<Sha256>, KeyTooShort> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secrets::Secret;
+    use crate::aws::secrets::Secret;
 
     const NOW: i64 = 1_800_000_000;
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use aws_config::SdkConfig;
 use offset_guard::app::guard::{self, Ends, Sources};
+use offset_guard::aws::step_functions::Executions;
 use offset_guard::config::Config;
 use offset_guard::domain::guard::verdict::{Finding, GroupFinding};
 use offset_guard::domain::offset::{GroupId, TopicPartition};
 use offset_guard::domain::plan::PlanResult;
-use offset_guard::executions::Executions;
 use offset_guard::kafka::{Auth, ConnectionSettings, GroupReader, RecordKeeper, RecordReader};
 use offset_guard::store::Store;
 use offset_guard::wire::guard::GuardEvent;

@@ -1,4 +1,4 @@
-use offset_guard::executions::{Started, Taken};
+use offset_guard::aws::step_functions::{Started, Taken};
 use offset_guard_tests::step_functions::StepFunctions;
 use serde_json::json;
 

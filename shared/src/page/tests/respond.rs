@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::executions::Executions;
+use crate::aws::step_functions::Executions;
 use crate::page::{PageDeps, handle, respond};
 use crate::store::Store;
 

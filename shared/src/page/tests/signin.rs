@@ -14,11 +14,11 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::respond::{cut_off, with_table_at};
 use super::*;
+use crate::aws::secrets::Secret;
 use crate::oidc::tests::{Key, Shared, issuer};
 use crate::oidc::{Client, Provider};
 use crate::page::http::Response;
 use crate::page::{PageDeps, SignIn, respond};
-use crate::secrets::Secret;
 
 const SESSION: &str = "__Host-offset-guard-session";
 const SIGN_IN: &str = "__Host-offset-guard-signin";

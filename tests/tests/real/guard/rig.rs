@@ -8,6 +8,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::Timestamp;
 use offset_guard::app::guard::{self, Ends, GuardResult, Sources};
+use offset_guard::aws::step_functions::Executions;
 use offset_guard::config::Config;
 use offset_guard::domain::group::{GroupDescription, GroupObservation};
 use offset_guard::domain::guard::quarantine::Copy;
@@ -20,7 +21,6 @@ use offset_guard::domain::offset::{
 use offset_guard::domain::plan::{Plan, PlanId};
 use offset_guard::domain::rights::Rights;
 use offset_guard::error::Error as AppError;
-use offset_guard::executions::Executions;
 use offset_guard::kafka::{ConnectionSettings, GroupReader, RecordKeeper, RecordReader};
 use offset_guard::ports::{
     BrokerError, KeepRecords, KeepingTopic, ReadGroups, ReadLimits, ReadRecords, RecordsRead, View,

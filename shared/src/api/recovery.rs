@@ -9,13 +9,13 @@ use super::http::Answer;
 use super::names::{Asker, execution_name, is_key};
 use super::problem::Problem;
 use crate::app::plan_id;
+use crate::aws::step_functions::{Execution, Status};
 use crate::config::{Config, Sender};
 use crate::domain::audit::Audit;
 use crate::domain::offset::GroupId;
 use crate::domain::plan::{PlanId, PlanRecord, PlanResult};
 use crate::domain::reasons;
 use crate::domain::recovery::Recovery;
-use crate::executions::{Execution, Status};
 
 /// The ARN of an execution of `state_machine`, by the one's name and the other's ARN.
 pub(super) fn execution_arn(state_machine: &str, name: &str) -> Option<String> {

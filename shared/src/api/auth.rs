@@ -6,8 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 
+use crate::aws::secrets::{KEPT, Rotating, Secret, Secrets, SecretsError};
 use crate::config::Sender;
-use crate::secrets::{KEPT, Rotating, Secret, Secrets, SecretsError};
 
 /// A secret that nobody knows yet was perhaps made a moment ago: then it is read again, but not for every stranger.
 const FRESH: Duration = Duration::from_secs(5);

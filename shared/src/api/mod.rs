@@ -24,11 +24,11 @@ use aws_lambda_events::apigw::ApiGatewayV2httpResponse;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::aws::lambda::Functions;
+use crate::aws::secrets::Secrets;
+use crate::aws::step_functions::Executions;
 use crate::config::{Config, Sender, SenderKind};
 use crate::error::chain;
-use crate::executions::Executions;
-use crate::functions::Functions;
-use crate::secrets::Secrets;
 use crate::store::Store;
 pub use http::{Answer, LONGEST_BODY, Request};
 use names::Asker;

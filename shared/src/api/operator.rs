@@ -10,10 +10,10 @@ use super::http::{Answer, Request};
 use super::names::{Asker, LONGEST_KEY, execution_name, is_key};
 use super::problem::Problem;
 use super::run::{Ask, Handed, hand_over};
+use crate::aws::step_functions::{Started, Taken};
 use crate::config::Sender;
 use crate::domain::incident::Subject;
 use crate::domain::refusal::Refusal;
-use crate::executions::{Started, Taken};
 use crate::wire::guard::GuardEvent;
 use crate::wire::{parse_request, request_hash, request_in};
 
