@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use self::fields::{Fields, invalid};
-use crate::domain::plan::PlanId;
+use crate::domain::ids::PlanId;
 use crate::domain::refusal::Refusal;
 
 mod fields;

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::identity::{Identity, Requester};
+use super::ids::PlanId;
 use super::offset::{ClusterId, CommittedOffset, GroupId, TopicPartition};
-use super::plan::{PlanDigest, PlanId};
+use super::plan::PlanDigest;
 use super::recovery::{Outcome, PartitionOutcome};
 use super::refusal::Refusal;
 

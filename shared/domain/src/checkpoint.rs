@@ -8,22 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::disowned::Disowned;
 use super::group::{GroupObservation, GroupState, GroupType};
+use super::ids::CheckpointId;
 use super::offset::{
     ClusterId, CommittedOffset, Fault, GroupId, TopicId, TopicPartition, Watermarks,
 };
 use super::plan::{PartitionMove, partitions};
 use super::text::count;
-
-/// A checkpoint's id: a ULID, unique for ever.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct CheckpointId(pub String);
-
-impl fmt::Display for CheckpointId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// One partition of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -420,7 +410,7 @@ mod tests {
     use super::*;
     use crate::disowned::Undone;
     use crate::group::{GroupDescription, PartitionReading, TopicDescription};
-    use crate::plan::PlanId;
+    use crate::ids::PlanId;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).unwrap()

@@ -10,9 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::checkpoint::{Checkpoint, CheckpointHeader, CheckpointId};
+use super::checkpoint::{Checkpoint, CheckpointHeader};
+use super::ids::CheckpointId;
+use super::ids::PlanId;
 use super::offset::TopicPartition;
-use super::plan::PlanId;
 use super::request::Selection;
 
 /// A checkpoint from which some partitions are taken, because the plan's source is undone for them.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::ids::PlanId;
 use super::offset::TopicPartition;
-use super::plan::PlanId;
 
 /// Which partitions one rewind took back to before a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

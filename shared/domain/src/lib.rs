@@ -12,6 +12,7 @@ pub mod fleet;
 pub mod group;
 pub mod guard;
 pub mod identity;
+pub mod ids;
 pub mod incident;
 pub mod near;
 pub mod offset;

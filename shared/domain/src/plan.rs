@@ -9,28 +9,17 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::checkpoint::CheckpointId;
 use super::group::{Activity, GroupObservation, GroupState, GroupType};
 use super::guard::answers::Grounds;
 use super::guard::keeping::span;
 use super::guard::quarantine::{Kept, SkippedRecord};
 use super::identity::{Identity, Requester};
+use super::ids::{CheckpointId, PlanId};
 use super::offset::{
     ClusterId, CommittedOffset, GroupId, TopicId, TopicPartition, Watermarks, distance,
 };
 use super::refusal::Refusal;
 use super::text::{self, grouped, time, verb};
-
-/// A plan's id: a ULID.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct PlanId(pub String);
-
-impl fmt::Display for PlanId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// Where a plan's targets come from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

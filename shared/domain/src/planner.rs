@@ -12,10 +12,9 @@ use super::checkpoint::Anomaly;
 use super::group::{Activity, GroupDescription, GroupObservation, GroupState, Member};
 use super::guard::quarantine::{Kept, SkippedRecord};
 use super::guard::sample::Sample;
+use super::ids::PlanId;
 use super::offset::{ClusterId, CommittedOffset, Fault, TopicId, TopicPartition, distance};
-use super::plan::{
-    CSV_VERSION, Disowns, LeftAlone, PartitionMove, Plan, PlanId, Source, Warning, total,
-};
+use super::plan::{CSV_VERSION, Disowns, LeftAlone, PartitionMove, Plan, Source, Warning, total};
 use super::policy::GroupPolicy;
 use super::refusal::{MemberSeen, Refusal};
 use super::request::{RewindRequest, Selection};

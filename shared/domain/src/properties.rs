@@ -8,11 +8,12 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
 use super::approval::Change;
-use super::checkpoint::{Anomaly, CheckpointHeader, CheckpointId};
+use super::checkpoint::{Anomaly, CheckpointHeader};
 use super::group::{GroupState, GroupType};
 use super::identity::{Identity, Requester};
+use super::ids::{CheckpointId, PlanId};
 use super::offset::{ClusterId, CommittedOffset, Fault, GroupId, TopicPartition, Watermarks};
-use super::plan::{Disowns, LeftAlone, PartitionMove, Plan, PlanId, Source, Warning, check_plan};
+use super::plan::{Disowns, LeftAlone, PartitionMove, Plan, Source, Warning, check_plan};
 use super::planner::Planned;
 use super::recovery::{AlterAnswer, Outcome, PartitionOutcome, PreImage, judge};
 use super::request::{Allowances, Selection};

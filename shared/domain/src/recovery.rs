@@ -7,8 +7,9 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::ids::PlanId;
 use super::offset::{ClusterId, CommittedOffset, Fault, GroupId, TopicPartition};
-use super::plan::{PartitionMove, Plan, PlanId};
+use super::plan::{PartitionMove, Plan};
 use super::refusal::Refusal;
 
 /// How long one request to change offsets may take.

@@ -5,10 +5,10 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::checkpoint::CheckpointId;
 use super::guard::verdict::Verdict;
+use super::ids::CheckpointId;
+use super::ids::PlanId;
 use super::offset::{Fault, TopicPartition, distance};
-use super::plan::PlanId;
 use super::rights::{Right, listed};
 use super::text::{count, grouped, time, verb};
 

@@ -341,7 +341,7 @@ fn said(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::approval::Decision;
-    use crate::plan::PlanId;
+    use crate::ids::PlanId;
     use crate::testing::*;
 
     /// What is said of the incident's plan.

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::checkpoint::CheckpointId;
 use super::identity::Requester;
+use super::ids::CheckpointId;
+use super::ids::PlanId;
 use super::offset::{GroupId, TopicPartition};
-use super::plan::PlanId;
 
 /// Where the group is asked to go. Names follow `kafka-consumer-groups --reset-offsets`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::approval::{
     Approval, ApprovalStatus, ApprovedPlan, Decision, Evidence, People, authorize,
 };
-use super::checkpoint::{Checkpoint, CheckpointHeader, CheckpointId, checkpoint};
+use super::checkpoint::{Checkpoint, CheckpointHeader, checkpoint};
 use super::choice::{Older, PassedOver};
 use super::disowned::Disowned;
 use super::executed::Executed;
@@ -22,10 +22,11 @@ use super::guard::quarantine::{Copy, CopySeen, DedupeId, Kept, Reread, SkippedRe
 use super::guard::sample::Sample;
 use super::guard::testing::outline;
 use super::identity::{Identity, Requester};
+use super::ids::{CheckpointId, PlanId};
 use super::offset::{
     ClusterId, CommittedOffset, Fault, FoundByTime, GroupId, TopicId, TopicPartition, Watermarks,
 };
-use super::plan::{Plan, PlanId, Warning};
+use super::plan::{Plan, Warning};
 use super::planner::{Planned, Planning, Targets, plan};
 use super::policy::GroupPolicy;
 use super::recovery::{AlterAnswer, Claim, PartitionOutcome, PreImage, Recovery};

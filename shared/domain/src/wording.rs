@@ -4,12 +4,13 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::checkpoint::CheckpointId;
 use super::guard::quarantine::Kept;
 use super::guard::testing::failure;
 use super::guard::verdict::Verdict;
+use super::ids::CheckpointId;
+use super::ids::PlanId;
 use super::offset::{Fault, TopicPartition};
-use super::plan::{LeftAlone, PlanId, Warning};
+use super::plan::{LeftAlone, Warning};
 use super::refusal::{Refusal, Rejection, Stale};
 use super::rights::{Operation, ResourceType, Right};
 use super::testing::*;

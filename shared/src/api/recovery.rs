@@ -12,8 +12,9 @@ use crate::app::plan_id;
 use crate::aws::step_functions::{Execution, Status};
 use crate::config::{Config, Sender};
 use crate::domain::audit::Audit;
+use crate::domain::ids::PlanId;
 use crate::domain::offset::GroupId;
-use crate::domain::plan::{PlanId, PlanRecord, PlanResult};
+use crate::domain::plan::{PlanRecord, PlanResult};
 use crate::domain::reasons;
 use crate::domain::recovery::Recovery;
 

@@ -10,7 +10,7 @@ use super::plan::CLAIM_MARGIN;
 use crate::aws::step_functions::Executions;
 use crate::config::Config;
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
-use crate::domain::plan::PlanId;
+use crate::domain::ids::PlanId;
 use crate::domain::refusal::Refusal;
 use crate::error::{Error, chain};
 use crate::page::LinkId;

@@ -8,8 +8,8 @@ use sha2::{Digest, Sha256};
 
 use crate::config::Config;
 use crate::domain::group::GroupObservation;
+use crate::domain::ids::PlanId;
 use crate::domain::offset::{Fault, GroupId, TopicPartition};
-use crate::domain::plan::PlanId;
 use crate::error::Error;
 use crate::ports::ReadGroups;
 

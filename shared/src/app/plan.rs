@@ -11,14 +11,15 @@ use self::earlier::Earlier;
 use super::people::{execution_name, four_eyes};
 use super::{observe_stable, plan_id};
 use crate::config::{Config, ResolvedGroup};
-use crate::domain::checkpoint::{Checkpoint, CheckpointHeader, CheckpointId};
+use crate::domain::checkpoint::{Checkpoint, CheckpointHeader};
 use crate::domain::choice::{Choice, Older, PassedOver, Search, undone_for};
 use crate::domain::group::Activity;
 use crate::domain::identity::Requester;
+use crate::domain::ids::{CheckpointId, PlanId};
 use crate::domain::near::nearest;
 use crate::domain::offset::{ClusterId, Fault, FoundByTime, GroupId, TopicPartition};
 use crate::domain::plan::{
-    CSV_VERSION, Disowns, Plan, PlanId, PlanRecord, PlanResult, Source, check_plan, partitions,
+    CSV_VERSION, Disowns, Plan, PlanRecord, PlanResult, Source, check_plan, partitions,
 };
 use crate::domain::planner::{Planned, Planning, Targets, members_seen, plan, seconds};
 use crate::domain::reasons;

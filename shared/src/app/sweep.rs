@@ -11,7 +11,7 @@ use super::reconcile::{self, Standing as OwnerStanding};
 use super::report::{self, Own};
 use crate::aws::step_functions::{Execution, Executions, Started, Status, Told};
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
-use crate::domain::plan::PlanId;
+use crate::domain::ids::PlanId;
 use crate::error::{Error, chain};
 use crate::page::{Delivery, deliver};
 use crate::slack::Slack;

@@ -125,8 +125,8 @@ pub(crate) mod tests {
     use crate::domain::guard::quarantine::{Copy, DedupeId, Kept, SkippedRecord};
     use crate::domain::guard::record::{Fingerprint, Outline, TimestampType};
     use crate::domain::guard::verdict::{Confidence, Verdict};
+    use crate::domain::ids::PlanId;
     use crate::domain::offset::{ClusterId, GroupId, TopicPartition, Watermarks};
-    use crate::domain::plan::PlanId;
     use crate::domain::refusal::Refusal;
 
     pub(crate) fn finding(partition: i32, verdict: Verdict, lag: Option<u64>) -> Finding {

@@ -9,7 +9,8 @@ use super::table::{Change, Transacted, Updated, Write, back_off};
 use super::{LinkHash, Result, Store, TaskToken, keys};
 use crate::domain::approval::{Approval, ApprovalStatus, Decision};
 use crate::domain::identity::Decider;
-use crate::domain::plan::{PlanDigest, PlanId};
+use crate::domain::ids::PlanId;
+use crate::domain::plan::PlanDigest;
 
 /// How often a request is tried while another one of the same plan is under way.
 const TRIES: u32 = 5;

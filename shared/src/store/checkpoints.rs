@@ -11,10 +11,11 @@ use super::marks::{self, DISOWNED_BY};
 use super::pack::{Packed, unpack};
 use super::table::{Change, Range, Transacted, Write, back_off};
 use super::{Result, Store};
-use crate::domain::checkpoint::{Checkpoint, CheckpointHeader, CheckpointId, PastCommit};
+use crate::domain::checkpoint::{Checkpoint, CheckpointHeader, PastCommit};
 use crate::domain::disowned::{Disowned, Undone};
+use crate::domain::ids::{CheckpointId, PlanId};
 use crate::domain::offset::{ClusterId, GroupId};
-use crate::domain::plan::{PartitionMove, PlanId};
+use crate::domain::plan::PartitionMove;
 use crate::domain::recovery::Recovery;
 
 /// How long the marker of a scheduled run is kept. A scheduler and Lambda's queue together give up after 30 hours.

@@ -6,10 +6,9 @@ use data_encoding::BASE64;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::domain::checkpoint::{
-    Anomaly, Checkpoint, CheckpointId, CheckpointPartition, CheckpointTopic,
-};
+use crate::domain::checkpoint::{Anomaly, Checkpoint, CheckpointPartition, CheckpointTopic};
 use crate::domain::group::{GroupState, GroupType};
+use crate::domain::ids::CheckpointId;
 use crate::domain::offset::{
     ClusterId, CommittedOffset, GroupId, TopicId, TopicPartition, Watermarks,
 };

@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 
 use super::LinkHash;
-use crate::domain::checkpoint::CheckpointId;
 use crate::domain::guard::quarantine::DedupeId;
+use crate::domain::ids::CheckpointId;
+use crate::domain::ids::PlanId;
 use crate::domain::incident::Subject;
 use crate::domain::offset::{ClusterId, GroupId};
-use crate::domain::plan::PlanId;
 
 /// The sort key of an item that is alone under its `pk`.
 const ALONE: &str = "-";

@@ -243,7 +243,7 @@ mod tests {
     use super::super::pack::{Packed, unpack};
     use super::*;
     use crate::domain::guard::sample::{Stage, Trouble};
-    use crate::domain::plan::PlanId;
+    use crate::domain::ids::PlanId;
 
     fn again(samples: &[Sample]) -> Option<Vec<Sample>> {
         let looks: Vec<_> = samples.iter().map(Look::from).collect();

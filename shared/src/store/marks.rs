@@ -9,7 +9,7 @@ use data_encoding::BASE64;
 use super::item::Damaged;
 use super::pack::{Packed, unpack};
 use crate::domain::disowned::{Disowned, Undone};
-use crate::domain::plan::PlanId;
+use crate::domain::ids::PlanId;
 
 /// The attribute.
 pub(super) const DISOWNED_BY: &str = "disowned_by";

@@ -9,7 +9,8 @@ use super::item::{Attributes, item, ttl};
 use super::keys;
 use super::pack::Packed;
 use super::{Result, Store};
-use crate::domain::plan::{PlanId, PlanRecord};
+use crate::domain::ids::PlanId;
+use crate::domain::plan::PlanRecord;
 
 /// How long a plan is kept, and how long an approval after its end.
 pub(super) const KEPT: SignedDuration = SignedDuration::from_hours(90 * 24);

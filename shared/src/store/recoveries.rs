@@ -13,8 +13,8 @@ use super::keys::{self, ANSWERS, Key, OPEN};
 use super::pack::Packed;
 use super::table::{Change, Range, Transacted, Updated, Write, back_off};
 use super::{Result, Store};
+use crate::domain::ids::PlanId;
 use crate::domain::offset::{ClusterId, GroupId, TopicPartition};
-use crate::domain::plan::PlanId;
 use crate::domain::recovery::{
     AlterAnswer, Claim, Outcome, PartitionOutcome, PreImage, Quiet, Recovery,
 };

@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 use super::LONGEST_TEXT;
 use super::fields::{Fields, invalid, shown};
-use crate::domain::checkpoint::CheckpointId;
 use crate::domain::identity::Requester;
+use crate::domain::ids::CheckpointId;
+use crate::domain::ids::PlanId;
 use crate::domain::offset::{GroupId, TopicPartition};
-use crate::domain::plan::PlanId;
 use crate::domain::refusal::Refusal;
 use crate::domain::request::{Allowances, ResetSpec, RewindRequest, Selection};
 

@@ -9,7 +9,7 @@ use offset_guard::app::apply::ALTER_TIMEOUT;
 use offset_guard::app::{observe, verify};
 use offset_guard::config::Config;
 use offset_guard::domain::audit::{Audit, AuditStatus};
-use offset_guard::domain::plan::PlanId;
+use offset_guard::domain::ids::PlanId;
 use offset_guard::domain::recovery::{Outcome as Came, PartitionOutcome};
 use offset_guard::domain::refusal::Refusal;
 use offset_guard::error::Error;

@@ -15,8 +15,9 @@ use offset_guard::app::{apply, approval, checkpoint, observe, plan, report, veri
 use offset_guard::config::Config;
 use offset_guard::domain::approval::{AlterRequest, Approval, ApprovalStatus, Change, Decision};
 use offset_guard::domain::audit::Audit;
+use offset_guard::domain::ids::PlanId;
 use offset_guard::domain::offset::TopicPartition;
-use offset_guard::domain::plan::{Plan, PlanId, PlanResult};
+use offset_guard::domain::plan::{Plan, PlanResult};
 use offset_guard::domain::recovery::AlterAnswer;
 use offset_guard::error::Error as AppError;
 use offset_guard::kafka::{ConnectionSettings, GroupReader, GroupWriter, RecordReader};

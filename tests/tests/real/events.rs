@@ -7,8 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use data_encoding::BASE64;
+use offset_guard::domain::ids::PlanId;
 use offset_guard::domain::offset::GroupId;
-use offset_guard::domain::plan::{PlanId, PlanResult};
+use offset_guard::domain::plan::PlanResult;
 use offset_guard_local::operator::{Execution, Function, Invoked, form_token, link_in, text_of};
 use offset_guard_local::stack::{BOOTSTRAP, CLUSTER_ID, Stack, StackOptions};
 use offset_guard_tests::{CLASSIC_ON_4, Outcome, PATIENCE, World, now};

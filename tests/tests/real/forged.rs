@@ -5,8 +5,8 @@ use std::error::Error;
 use std::time::Duration;
 
 use offset_guard::domain::audit::{Audit, AuditStatus};
+use offset_guard::domain::ids::PlanId;
 use offset_guard::domain::offset::GroupId;
-use offset_guard::domain::plan::PlanId;
 use offset_guard_local::client::Commit;
 use offset_guard_local::operator::{Ended, Execution};
 use offset_guard_tests::{CLASSIC_ON_4, Outcome, PATIENCE, World};

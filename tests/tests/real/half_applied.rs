@@ -2,7 +2,8 @@
 
 use std::error::Error;
 
-use offset_guard::domain::plan::{LeftAlone, Plan, PlanId};
+use offset_guard::domain::ids::PlanId;
+use offset_guard::domain::plan::{LeftAlone, Plan};
 use offset_guard::domain::recovery::Outcome as Came;
 use offset_guard_tests::{Outcome, World, on_kafka_4};
 use serde_json::json;

@@ -4,8 +4,9 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
+use offset_guard::domain::ids::PlanId;
 use offset_guard::domain::offset::{CommittedOffset, GroupId, TopicPartition};
-use offset_guard::domain::plan::{Plan, PlanId, PlanResult};
+use offset_guard::domain::plan::{Plan, PlanResult};
 use offset_guard::kafka::GroupReader;
 use offset_guard::store::LinkHash;
 use offset_guard_local::client::Commit;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use offset_guard::domain::ids::PlanId;
 use offset_guard::domain::offset::GroupId;
-use offset_guard::domain::plan::PlanId;
 use offset_guard::domain::refusal::Refusal;
 use offset_guard::domain::rights::{Operation, ResourceType, Right};
 use offset_guard::kafka::GroupReader;

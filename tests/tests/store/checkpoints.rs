@@ -3,11 +3,12 @@ use std::collections::BTreeSet;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use offset_guard::domain::checkpoint::{
-    Anomaly, Checkpoint, CheckpointHeader, CheckpointId, CheckpointPartition,
+    Anomaly, Checkpoint, CheckpointHeader, CheckpointPartition,
 };
 use offset_guard::domain::disowned::{Disowned, Undone};
+use offset_guard::domain::ids::{CheckpointId, PlanId};
 use offset_guard::domain::offset::{ClusterId, GroupId, TopicId, TopicPartition};
-use offset_guard::domain::plan::{PartitionMove, PlanId};
+use offset_guard::domain::plan::PartitionMove;
 use offset_guard::store::{ErrorClass, Opened, Put, Store};
 
 use super::support::{

@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use offset_guard::domain::ids::PlanId;
 use offset_guard::domain::offset::TopicPartition;
-use offset_guard::domain::plan::PlanId;
 use offset_guard::domain::recovery::{
     AlterAnswer, Claim, Outcome, PartitionOutcome, PreImage, Quiet, Recovery,
 };

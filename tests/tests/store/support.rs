@@ -11,16 +11,15 @@ use aws_sdk_dynamodb::types::{
     ScalarAttributeType,
 };
 use jiff::{SignedDuration, Timestamp};
-use offset_guard::domain::checkpoint::{
-    Checkpoint, CheckpointId, CheckpointPartition, CheckpointTopic,
-};
+use offset_guard::domain::checkpoint::{Checkpoint, CheckpointPartition, CheckpointTopic};
 use offset_guard::domain::group::{GroupState, GroupType};
 use offset_guard::domain::identity::Requester;
+use offset_guard::domain::ids::{CheckpointId, PlanId};
 use offset_guard::domain::offset::{
     ClusterId, CommittedOffset, GroupId, TopicId, TopicPartition, Watermarks,
 };
 use offset_guard::domain::plan::{
-    CSV_VERSION, PartitionMove, Plan, PlanId, PlanRecord, PlanResult, Source,
+    CSV_VERSION, PartitionMove, Plan, PlanRecord, PlanResult, Source,
 };
 use offset_guard::domain::recovery::{Claim, Recovery};
 use offset_guard::store::Store;

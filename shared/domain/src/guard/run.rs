@@ -10,8 +10,8 @@ use super::quarantine::SkippedRecord;
 use super::sample::{LiveRecovery, Stage};
 use super::verdict::{Finding, GroupFinding, Status, Verdict};
 use crate::group::GroupState;
+use crate::ids::PlanId;
 use crate::offset::{ClusterId, GroupId};
-use crate::plan::PlanId;
 use crate::refusal::Refusal;
 use crate::text::grouped;
 

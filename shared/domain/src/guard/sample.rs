@@ -7,8 +7,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::group::{GroupObservation, GroupState, GroupType};
+use crate::ids::PlanId;
 use crate::offset::{Fault, TopicId, TopicPartition, Watermarks};
-use crate::plan::{Plan, PlanId};
+use crate::plan::Plan;
 use crate::recovery::{Claim, Recovery};
 use crate::refusal::MemberSeen;
 use crate::text::time;

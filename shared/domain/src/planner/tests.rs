@@ -2,11 +2,12 @@ mod activity;
 mod earlier;
 
 use super::*;
-use crate::checkpoint::{CheckpointHeader, CheckpointId};
+use crate::checkpoint::CheckpointHeader;
 use crate::choice::{Older, PassedOver};
 use crate::group::GroupType;
 use crate::guard::testing::failure;
 use crate::identity::{Identity, Requester};
+use crate::ids::CheckpointId;
 use crate::offset::{FoundByTime, GroupId};
 use crate::plan::check_plan;
 use crate::refusal::Stale;

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::executed::Executed;
+use crate::domain::ids::PlanId;
 use crate::domain::offset::TopicPartition;
-use crate::domain::plan::{Plan, PlanId, PlanResult, Source};
+use crate::domain::plan::{Plan, PlanResult, Source};
 use crate::domain::recovery::{AlterAnswer, Outcome, PartitionOutcome, PreImage};
 use crate::domain::refusal::Refusal;
 use crate::domain::request::RewindRequest;

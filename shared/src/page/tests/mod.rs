@@ -19,19 +19,18 @@ use super::link::LinkId;
 use super::look::Look;
 use super::token::FormKey;
 use crate::domain::approval::{Approval, ApprovalStatus, Decision};
-use crate::domain::checkpoint::{CheckpointId, PastCommit};
+use crate::domain::checkpoint::PastCommit;
 use crate::domain::group::{GroupState, GroupType};
 use crate::domain::guard::policy::Validator;
 use crate::domain::guard::probe::Failure;
 use crate::domain::guard::quarantine::{Copy, DedupeId, Kept, SkippedRecord};
 use crate::domain::guard::record::{Fingerprint, Outline, TimestampType};
 use crate::domain::identity::Requester;
+use crate::domain::ids::{CheckpointId, PlanId};
 use crate::domain::offset::{
     ClusterId, CommittedOffset, GroupId, TopicId, TopicPartition, Watermarks,
 };
-use crate::domain::plan::{
-    CSV_VERSION, Disowns, LeftAlone, PartitionMove, Plan, PlanId, Source, Warning,
-};
+use crate::domain::plan::{CSV_VERSION, Disowns, LeftAlone, PartitionMove, Plan, Source, Warning};
 use crate::domain::recovery::Recovery;
 use crate::domain::refusal::MemberSeen;
 

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use offset_guard::domain::guard::run::{Deed, GuardRun};
+use offset_guard::domain::ids::PlanId;
 use offset_guard::domain::offset::GroupId;
-use offset_guard::domain::plan::{PlanId, PlanResult, Source, Warning};
+use offset_guard::domain::plan::{PlanResult, Source, Warning};
 use offset_guard_local::client::Record;
 use offset_guard_tests::{Outcome, PATIENCE, World, on_every_kafka};
 use serde_json::{Value, json};

@@ -15,10 +15,11 @@ use offset_guard::domain::guard::quarantine::Copy;
 use offset_guard::domain::guard::record::Header;
 use offset_guard::domain::guard::run::GuardRun;
 use offset_guard::domain::guard::verdict::{Finding, Verdict};
+use offset_guard::domain::ids::PlanId;
 use offset_guard::domain::offset::{
     ClusterId, CommittedOffset, Fault, FoundByTime, GroupId, TopicPartition,
 };
-use offset_guard::domain::plan::{Plan, PlanId};
+use offset_guard::domain::plan::Plan;
 use offset_guard::domain::rights::Rights;
 use offset_guard::error::Error as AppError;
 use offset_guard::kafka::{ConnectionSettings, GroupReader, RecordKeeper, RecordReader};

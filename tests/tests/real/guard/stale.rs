@@ -1,6 +1,6 @@
 //! What a plan rests on changes between the copy and Apply: nothing is passed over, and the next run keeps it again.
 
-use offset_guard::domain::plan::PlanId;
+use offset_guard::domain::ids::PlanId;
 use offset_guard::domain::recovery::Outcome as Proven;
 use offset_guard::domain::refusal::{Refusal, Stale};
 use offset_guard_tests::{Outcome, World, on_kafka_4};

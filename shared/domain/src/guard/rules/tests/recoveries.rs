@@ -6,7 +6,7 @@ use super::super::super::sample::{LiveRecovery, Stage};
 use super::super::super::testing::History;
 use super::super::super::verdict::{Evidence, Status, Verdict};
 use super::at_rest;
-use crate::plan::PlanId;
+use crate::ids::PlanId;
 use crate::recovery::Recovery;
 use crate::testing::{Scene, claim, p};
 
