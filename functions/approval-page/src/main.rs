@@ -8,7 +8,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use offset_guard::aws::secrets::KEPT;
-use offset_guard::env::{self, Env};
+use offset_guard::env::Env;
+use offset_guard::environment;
 use offset_guard::error;
 use offset_guard::oidc::{self, Client, Provider};
 use offset_guard::page::{self, FormKey, PageDeps, SignIn};
@@ -17,8 +18,8 @@ use serde_json::Value;
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let env = Env::start().await?;
-    let public_url = env::url("OFFSET_GUARD_PUBLIC_URL")?;
-    let form_key_secret = env::required("OFFSET_GUARD_FORM_KEY_SECRET")?;
+    let public_url = environment::url("OFFSET_GUARD_PUBLIC_URL")?;
+    let form_key_secret = environment::required("OFFSET_GUARD_FORM_KEY_SECRET")?;
     let issuer = Issuer::from_environment()?;
     let executions = env.executions();
     let (env, issuer, public_url) = (&env, issuer.as_ref(), &public_url);
@@ -53,17 +54,17 @@ struct Issuer {
 
 impl Issuer {
     fn from_environment() -> Result<Option<Self>, Error> {
-        let Some(issuer) = env::optional("OFFSET_GUARD_OIDC_ISSUER") else {
+        let Some(issuer) = environment::optional("OFFSET_GUARD_OIDC_ISSUER") else {
             return Ok(None);
         };
-        let groups = env::required("OFFSET_GUARD_OIDC_GROUPS")?;
+        let groups = environment::required("OFFSET_GUARD_OIDC_GROUPS")?;
         Ok(Some(Self {
             provider: Arc::new(Provider::new(&issuer)?),
-            client_id: env::required("OFFSET_GUARD_OIDC_CLIENT_ID")?,
-            secret: env::required("OFFSET_GUARD_OIDC_CLIENT_SECRET")?,
+            client_id: environment::required("OFFSET_GUARD_OIDC_CLIENT_ID")?,
+            secret: environment::required("OFFSET_GUARD_OIDC_CLIENT_SECRET")?,
             groups: oidc::names(&groups).map_err(|problem| format!("OidcGroups {problem}"))?,
-            groups_claim: env::required("OFFSET_GUARD_OIDC_GROUPS_CLAIM")?,
-            person_claim: env::required("OFFSET_GUARD_OIDC_PERSON_CLAIM")?,
+            groups_claim: environment::required("OFFSET_GUARD_OIDC_GROUPS_CLAIM")?,
+            person_claim: environment::required("OFFSET_GUARD_OIDC_PERSON_CLAIM")?,
         }))
     }
 

@@ -6,8 +6,10 @@ use lambda_runtime::{Error, LambdaEvent, service_fn};
 use offset_guard::app::approval::{self, Asking};
 use offset_guard::app::{reconcile, report, sweep};
 use offset_guard::aws::step_functions::Executions;
-use offset_guard::env::{self, Env, event};
+use offset_guard::env::{Env, event};
+use offset_guard::environment;
 use offset_guard::error;
+use offset_guard::failure;
 use offset_guard::slack::{Slack, SlackError};
 use offset_guard::wire::ApprovalStep;
 use serde_json::{Value, json};
@@ -16,7 +18,7 @@ use url::Url;
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let env = Env::start().await?;
-    let public_url = env::url("OFFSET_GUARD_PUBLIC_URL")?;
+    let public_url = environment::url("OFFSET_GUARD_PUBLIC_URL")?;
     let executions = env.executions();
     let (env, executions, public_url) = (&env, &executions, &public_url);
     lambda_runtime::run(service_fn(move |received: LambdaEvent<Value>| {
@@ -37,7 +39,8 @@ async fn task(
     let asking = Asking {
         slack: &slack,
         public_url,
-        swept: env::optional("OFFSET_GUARD_SCHEDULES").is_some_and(|state| state == "ENABLED"),
+        swept: environment::optional("OFFSET_GUARD_SCHEDULES")
+            .is_some_and(|state| state == "ENABLED"),
     };
     Ok(match event(payload)? {
         ApprovalStep::Request {
@@ -63,7 +66,7 @@ async fn task(
             state,
         } => json!(report::run(store, executions, &slack, &execution, started_at, &state).await?),
         ApprovalStep::Sweep { execution } => {
-            let machine = env::required("OFFSET_GUARD_STATE_MACHINE")?;
+            let machine = environment::required("OFFSET_GUARD_STATE_MACHINE")?;
             let execution = execution.as_deref();
             let swept = sweep::run(store, executions, &machine, &slack, execution).await;
             if execution.is_none() {
@@ -77,9 +80,10 @@ async fn task(
 
 /// The URL of Slack's incoming webhook. Without one an approval fails, and a report never does.
 async fn slack_url(env: &Env) -> Result<Url, SlackError> {
-    let arn = env::optional("OFFSET_GUARD_SLACK_SECRET").ok_or(SlackError::NotConfigured)?;
+    let arn =
+        environment::optional("OFFSET_GUARD_SLACK_SECRET").ok_or(SlackError::NotConfigured)?;
     let secret = env.secrets.get(&arn).await.map_err(|error| {
-        tracing::error!(error = error::chain(&error), "Slack's webhook is unknown");
+        tracing::error!(error = failure::chain(&error), "Slack's webhook is unknown");
         SlackError::Unusable
     })?;
     Url::parse(secret.expose().trim()).map_err(|_| SlackError::Unusable)

@@ -11,7 +11,7 @@ use crate::domain::checkpoint::PastCommit;
 use crate::domain::offset::TopicPartition;
 use crate::domain::plan::{CSV_VERSION, PartitionMove, Plan, PlanResult};
 use crate::domain::recovery::{PartitionOutcome, Recovery};
-use crate::error::chain;
+use crate::failure::chain;
 use crate::store::{LinkHash, Store, StoreError};
 
 /// How long the past of a partition is waited for.

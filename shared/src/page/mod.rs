@@ -35,7 +35,7 @@ use crate::app::link::LinkId;
 use crate::aws::step_functions::Executions;
 use crate::domain::checkpoint::PastCommit;
 use crate::domain::plan::Plan;
-use crate::error::chain;
+use crate::failure::chain;
 use crate::store::{LinkHash, Store};
 use form::Form;
 pub use http::{Request, Response};

@@ -7,7 +7,7 @@ use super::token::BadToken;
 use super::view;
 use crate::app::approval_case::NoCase;
 use crate::app::link::LinkId;
-use crate::error::chain;
+use crate::failure::chain;
 use crate::store::StoreError;
 
 /// After how many seconds a client may try again.
