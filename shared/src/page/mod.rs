@@ -20,7 +20,7 @@ mod view;
 mod visible;
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 use aws_lambda_events::apigw::ApiGatewayV2httpResponse;
 use aws_lambda_events::http::Method;
