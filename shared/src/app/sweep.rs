@@ -10,7 +10,7 @@ use super::alert;
 use super::deliver::{Delivery, deliver_decision};
 use super::reconcile::{self, Standing as OwnerStanding};
 use super::report::{self, Own};
-use crate::aws::step_functions::{Execution, Executions, Started, Status, Told};
+use crate::aws::step_functions::{Execution, Executions, Started, Status, Told, execution_arn};
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
 use crate::domain::ids::PlanId;
 use crate::error::Error;
@@ -247,14 +247,6 @@ async fn one(
     );
     swept.stuck += 1;
     Ok(())
-}
-
-/// The ARN of an execution by its name: the machine's own, with another type and one part more.
-fn execution_arn(state_machine: &str, name: &str) -> String {
-    format!(
-        "{}:{name}",
-        state_machine.replace(":stateMachine:", ":execution:")
-    )
 }
 
 /// Ends the wait of an execution that has nothing left to wait for.

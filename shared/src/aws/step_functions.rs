@@ -296,6 +296,13 @@ fn class<E: ProvideErrorMetadata>(error: &SdkError<E>) -> ErrorClass {
     }
 }
 
+/// The ARN of an execution by its name: its state machine's own, with another type and one part more.
+#[must_use]
+pub fn execution_arn(state_machine: &str, name: &str) -> String {
+    let execution = state_machine.replace(":stateMachine:", ":execution:");
+    format!("{execution}:{name}")
+}
+
 #[cfg(test)]
 mod tests {
     use aws_sdk_sfn::config::retry::RetryConfig;
