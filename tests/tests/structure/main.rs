@@ -20,7 +20,7 @@ use std::process::Command;
 use imports::{Modules, Needs};
 
 /// Files that still need themselves through others. The list may only shrink.
-const KNOWN_KNOTS: [&str; 96] = [
+const KNOWN_KNOTS: &[&str] = &[
     "infra/local/src/bin/demo/main.rs",
     "infra/local/src/bin/demo/poison.rs",
     "infra/local/src/kafka/cli.rs",
@@ -71,7 +71,6 @@ const KNOWN_KNOTS: [&str; 96] = [
     "shared/src/api/recovery.rs",
     "shared/src/api/run.rs",
     "shared/src/app/alert.rs",
-    "shared/src/app/checkpoint.rs",
     "shared/src/app/guard/copies.rs",
     "shared/src/app/guard/group.rs",
     "shared/src/app/guard/look.rs",
@@ -81,21 +80,11 @@ const KNOWN_KNOTS: [&str; 96] = [
     "shared/src/app/guard/propose.rs",
     "shared/src/app/guard/quarantine.rs",
     "shared/src/app/guard/tell.rs",
-    "shared/src/app/mod.rs",
     "shared/src/app/report.rs",
-    "shared/src/aws/lambda.rs",
-    "shared/src/aws/metrics.rs",
-    "shared/src/aws/metrics/guard.rs",
-    "shared/src/aws/secrets.rs",
-    "shared/src/aws/step_functions.rs",
     "shared/src/config.rs",
     "shared/src/config/senders.rs",
-    "shared/src/connect.rs",
-    "shared/src/env.rs",
-    "shared/src/error.rs",
     "shared/src/page/chart.rs",
     "shared/src/page/cookie.rs",
-    "shared/src/page/deliver.rs",
     "shared/src/page/form.rs",
     "shared/src/page/http.rs",
     "shared/src/page/look.rs",
@@ -107,7 +96,6 @@ const KNOWN_KNOTS: [&str; 96] = [
     "shared/src/page/view.rs",
     "shared/src/rest_proxy.rs",
     "shared/src/rest_proxy/client.rs",
-    "shared/src/slack.rs",
     "tests/src/situations/catalogue/going.rs",
     "tests/src/situations/catalogue/logs.rs",
     "tests/src/situations/catalogue/members.rs",
@@ -121,9 +109,17 @@ const KNOWN_KNOTS: [&str; 96] = [
 
 /// The folders and files of `shared/src`, from the bottom up: each may need those of the layers before its own. The
 /// compiler holds what is beneath them: `shared/domain`, and `shared/kafka` on top of it.
-const LAYERS: [&[&str]; 6] = [
-    &["address", "config", "error", "http", "wire"],
+const LAYERS: [&[&str]; 7] = [
+    &[
+        "address",
+        "config",
+        "environment",
+        "failure",
+        "http",
+        "wire",
+    ],
     &["aws", "oidc", "rest_proxy", "slack", "store"],
+    &["error"],
     &["connect"],
     &["app"],
     &["api", "page"],
@@ -131,15 +127,10 @@ const LAYERS: [&[&str]; 6] = [
 ];
 
 /// Arrows that still go up, or across a layer. The list may only shrink.
-const KNOWN_ARROWS: [(&str, &str); 10] = [
+const KNOWN_ARROWS: &[(&str, &str)] = &[
     ("app", "page"),
-    ("aws", "env"),
     ("aws", "store"),
-    ("error", "aws"),
-    ("error", "env"),
     ("error", "page"),
-    ("error", "slack"),
-    ("error", "store"),
     ("slack", "aws"),
     ("wire", "store"),
 ];
@@ -191,7 +182,7 @@ fn no_file_needs_itself_through_others() {
             knotted.extend(knot.into_iter().map(|file| file.display().to_string()));
         }
     }
-    let known = BTreeSet::from(KNOWN_KNOTS.map(str::to_owned));
+    let known: BTreeSet<String> = KNOWN_KNOTS.iter().map(|file| (*file).to_owned()).collect();
     let new: Vec<_> = knotted.difference(&known).collect();
     assert!(new.is_empty(), "need themselves through others: {new:#?}");
     // A file that is out of its knot goes from the list, or it could get back into one unseen.
@@ -225,8 +216,10 @@ fn no_layer_needs_one_above_it() {
             }
         }
     }
-    let known = KNOWN_ARROWS.map(|(from, to)| (from.to_owned(), to.to_owned()));
-    let known = BTreeSet::from(known);
+    let known = KNOWN_ARROWS.iter();
+    let known: BTreeSet<_> = known
+        .map(|(from, to)| ((*from).to_owned(), (*to).to_owned()))
+        .collect();
     let new: Vec<_> = arrows.difference(&known).collect();
     assert!(new.is_empty(), "arrows that go up: {new:?}");
     let gone: Vec<_> = known.difference(&arrows).collect();
