@@ -354,7 +354,7 @@ mod tests {
         let approval = approval(&plan);
         let mut record = PlanRecord {
             id: plan.id.clone(),
-            execution: EXECUTION.to_owned(),
+            execution: EXECUTION.into(),
             created_at: plan.created_at,
             cluster: plan.cluster.clone(),
             group: plan.group.clone(),
@@ -414,7 +414,7 @@ mod tests {
         let concluded = |recovery: &Recovery, error| {
             let record = PlanRecord {
                 id: plan.id.clone(),
-                execution: EXECUTION.to_owned(),
+                execution: EXECUTION.into(),
                 created_at: plan.created_at,
                 cluster: plan.cluster.clone(),
                 group: plan.group.clone(),
@@ -509,7 +509,7 @@ mod tests {
         let approved = approval(&plan);
         let with = |result| PlanRecord {
             id: plan.id.clone(),
-            execution: EXECUTION.to_owned(),
+            execution: EXECUTION.into(),
             created_at: plan.created_at,
             cluster: plan.cluster.clone(),
             group: plan.group.clone(),

@@ -33,6 +33,7 @@ use super::recovery::{AlterAnswer, Claim, PartitionOutcome, PreImage, Recovery};
 use super::refusal::{MemberSeen, Refusal};
 use super::request::{Allowances, ResetSpec, RewindRequest, Selection};
 use super::rights::{self, Operation, Rights};
+use crate::ids::ExecutionArn;
 
 pub(super) const EXECUTION: &str = "execution-1";
 
@@ -441,7 +442,7 @@ pub(super) fn approval(plan: &Plan) -> Approval {
     Approval {
         plan: plan.id.clone(),
         digest: plan.digest(),
-        execution: EXECUTION.to_owned(),
+        execution: EXECUTION.into(),
         created_at: plan.created_at,
         approve_by: plan.approve_by,
         status: ApprovalStatus::Approved,
@@ -469,21 +470,21 @@ pub(super) fn allowed(plan: &Plan) -> Rights {
 
 pub(super) fn claim(plan: &Plan) -> Claim {
     Claim {
-        execution: EXECUTION.to_owned(),
+        execution: EXECUTION.into(),
         plan: plan.id.clone(),
         expires_at: at("12:00:00"),
     }
 }
 
 pub(super) fn recovery(plan: &Plan) -> Recovery {
-    Recovery::open(plan, EXECUTION, plan.created_at)
+    Recovery::open(plan, &EXECUTION.into(), plan.created_at)
 }
 
 /// Everything that Apply reads, owned, so that a case can change one thing of it.
 pub(super) struct Apply {
     pub(super) plan: Plan,
     pub(super) now: Timestamp,
-    pub(super) execution: String,
+    pub(super) execution: ExecutionArn,
     pub(super) approval: Option<Approval>,
     pub(super) four_eyes: bool,
     pub(super) noted: Option<Identity>,
@@ -503,7 +504,7 @@ impl Apply {
         let plan = scene.ready();
         Self {
             now: at("09:45:00"),
-            execution: EXECUTION.to_owned(),
+            execution: EXECUTION.into(),
             approval: Some(approval(&plan)),
             four_eyes: plan.four_eyes,
             noted: match &plan.requester {

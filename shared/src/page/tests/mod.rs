@@ -181,7 +181,7 @@ pub(crate) fn approval(plan: &Plan) -> Approval {
     Approval {
         plan: plan.id.clone(),
         digest: plan.digest(),
-        execution: "recovery-1".to_owned(),
+        execution: "recovery-1".into(),
         created_at: plan.created_at + SignedDuration::from_secs(4),
         approve_by: plan.approve_by,
         status: ApprovalStatus::Pending,

@@ -121,7 +121,7 @@ impl Case {
 fn record(plan: Plan) -> PlanRecord {
     PlanRecord {
         id: plan.id.clone(),
-        execution: "run-1".to_owned(),
+        execution: "run-1".into(),
         created_at: plan.created_at,
         cluster: plan.cluster.clone(),
         group: plan.group.clone(),
