@@ -110,7 +110,7 @@ impl Case {
         let approval = Approval {
             plan: plan.id.clone(),
             digest: plan.digest(),
-            execution: EXECUTION.to_owned(),
+            execution: EXECUTION.into(),
             created_at: plan.created_at,
             approve_by,
             status: ApprovalStatus::Pending,
@@ -185,7 +185,7 @@ impl Case {
     /// Why Admit does not let it pass.
     async fn refusals(&self, how: &str) -> Vec<String> {
         let step = PlanStep {
-            execution: EXECUTION.to_owned(),
+            execution: EXECUTION.into(),
             plan_id: self.plan.id.clone(),
         };
         match admit(&config(), &self.store, &step, true).await {
@@ -218,7 +218,7 @@ impl Case {
         };
         let evidence = Evidence {
             now,
-            execution: EXECUTION,
+            execution: &EXECUTION.into(),
             approval: approval.as_ref(),
             people: People {
                 four_eyes: false,
