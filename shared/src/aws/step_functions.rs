@@ -11,7 +11,7 @@ use jiff::{Timestamp, Unit};
 use serde_json::Value;
 
 use crate::domain::ids::ExecutionArn;
-use crate::error::chain;
+use crate::failure::chain;
 use crate::store::{ErrorClass, TaskToken};
 
 /// Step Functions. Cheap to clone.

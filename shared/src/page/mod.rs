@@ -37,7 +37,7 @@ use crate::domain::approval::{Approval, Decision};
 use crate::domain::checkpoint::PastCommit;
 use crate::domain::identity::Decider;
 use crate::domain::plan::{CSV_VERSION, Plan, PlanResult};
-use crate::error::chain;
+use crate::failure::chain;
 use crate::store::{Decided, LinkHash, Store, StoreError};
 use case::Case;
 pub use deliver::{DeliverError, Delivery, deliver};

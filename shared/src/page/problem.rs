@@ -6,7 +6,7 @@ use super::link::LinkId;
 use super::signin::SignInFault;
 use super::token::BadToken;
 use super::view;
-use crate::error::chain;
+use crate::failure::chain;
 use crate::store::StoreError;
 
 /// After how many seconds a client may try again.

@@ -13,7 +13,7 @@ use super::http::{Request, Response};
 use super::link::LinkId;
 use super::problem::Problem;
 use crate::domain::identity::Identity;
-use crate::error::chain;
+use crate::failure::chain;
 use crate::oidc::{Challenge, Client, OidcError, Provider};
 use crate::store::LinkHash;
 
