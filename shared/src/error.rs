@@ -8,7 +8,6 @@ use crate::domain::ids::ExecutionArn;
 use crate::environment::EnvError;
 use crate::failure::{ErrorClass, chain};
 use crate::kafka::KafkaError;
-use crate::page::DeliverError;
 use crate::ports::{BrokerError, BrokerErrorClass};
 use crate::slack::SlackError;
 use crate::store::{self, StoreError};
@@ -77,15 +76,6 @@ pub enum Error {
 impl From<KafkaError> for Error {
     fn from(error: KafkaError) -> Self {
         Self::Kafka(error.into())
-    }
-}
-
-impl From<DeliverError> for Error {
-    fn from(error: DeliverError) -> Self {
-        match error {
-            DeliverError::Store(error) => Self::Store(error),
-            DeliverError::Executions(error) => Self::Executions(error),
-        }
     }
 }
 

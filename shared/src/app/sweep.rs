@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use ulid::Ulid;
 
 use super::alert;
+use super::deliver::{Delivery, deliver_decision};
 use super::reconcile::{self, Standing as OwnerStanding};
 use super::report::{self, Own};
 use crate::aws::step_functions::{Execution, Executions, Started, Status, Told};
@@ -14,7 +15,6 @@ use crate::domain::approval::{Approval, ApprovalStatus, Standing};
 use crate::domain::ids::{ExecutionArn, PlanId};
 use crate::error::Error;
 use crate::failure::chain;
-use crate::page::{Delivery, deliver};
 use crate::slack::Slack;
 use crate::store::{Lapse, LinkHash, Store};
 use crate::wire::{Asked, LONGEST_TEXT, Reconcile};
@@ -273,7 +273,7 @@ async fn wake(
         Standing::Closed(ApprovalStatus::Approved | ApprovalStatus::Rejected)
             if approval.delivered_at.is_none() =>
         {
-            let delivery = deliver(store, executions, &link, &approval, now).await?;
+            let delivery = deliver_decision(store, executions, &link, &approval, now).await?;
             if delivery == Delivery::Delivered {
                 swept.delivered += 1;
             }
