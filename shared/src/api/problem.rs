@@ -115,6 +115,7 @@ impl From<RewindNotStarted> for Problem {
     fn from(not: RewindNotStarted) -> Self {
         match not {
             RewindNotStarted::KeyUsed => Self::KeyUsed,
+            RewindNotStarted::NoMachine => Self::NoRecovery,
             RewindNotStarted::Store(error) => error.into(),
             RewindNotStarted::Executions(error) => error.into(),
             RewindNotStarted::NotYetKnown => Self::Busy {

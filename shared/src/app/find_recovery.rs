@@ -2,9 +2,9 @@
 
 use super::asker::{Asker, name_execution};
 use super::plan_id;
-use crate::aws::step_functions::{Execution, Executions, execution_arn};
+use crate::aws::step_functions::{Execution, Executions};
 use crate::domain::audit::Audit;
-use crate::domain::ids::PlanId;
+use crate::domain::ids::{ExecutionArn, PlanId};
 use crate::domain::plan::PlanRecord;
 use crate::domain::recovery::Recovery;
 use crate::error::Error;
@@ -50,7 +50,10 @@ async fn find_by_key(
     key: &str,
 ) -> Result<Option<FoundRecovery>, Error> {
     let store = finding.store;
-    let arn = execution_arn(finding.state_machine, &name_execution(asker, key));
+    let name = name_execution(asker, key);
+    let Some(arn) = ExecutionArn::child(finding.state_machine, &name) else {
+        return Ok(None);
+    };
     let Some(execution) = finding.executions.describe(&arn).await? else {
         return Ok(None);
     };
@@ -78,10 +81,13 @@ async fn find_by_plan(finding: Finding<'_>, id: PlanId) -> Result<Option<FoundRe
     };
     let recovery = store.recovery(&id).await?;
     let arn = match &recovery {
-        Some(recovery) => recovery.execution.clone(),
-        None if plan.execution.starts_with("arn:") => plan.execution.clone(),
+        Some(recovery) => Some(recovery.execution.clone()),
+        None if plan.execution.0.starts_with("arn:") => Some(plan.execution.clone()),
         // The guard's runs are no executions; the one that it starts for a plan has the plan's name.
-        None => execution_arn(finding.state_machine, &plan.id.0),
+        None => ExecutionArn::child(finding.state_machine, &plan.id.0),
+    };
+    let Some(arn) = arn else {
+        return Ok(None);
     };
     let Some(execution) = finding.executions.describe(&arn).await? else {
         return Ok(None);

@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::asker::Asker;
-use crate::aws::step_functions::{Executions, ExecutionsError, Started, Taken, execution_arn};
+use crate::aws::step_functions::{Executions, ExecutionsError, Started, Taken};
+use crate::domain::ids::ExecutionArn;
 use crate::store::{Store, StoreError};
 use crate::wire::request_hash;
 
@@ -36,6 +37,9 @@ pub enum RewindNotStarted {
     /// A request with the same key was taken, and is not yet known.
     #[error("a request with the same key was taken, and is not yet known")]
     NotYetKnown,
+    /// What is said to be the state machine's ARN is none.
+    #[error("no execution can have this name")]
+    NoMachine,
     /// The table.
     #[error("the rewind cannot be noted")]
     Store(#[from] StoreError),
@@ -86,7 +90,8 @@ async fn is_taken(
     name: &str,
     input: &Value,
 ) -> Result<bool, RewindNotStarted> {
-    let arn = execution_arn(starting.state_machine, name);
+    let arn = ExecutionArn::child(starting.state_machine, name);
+    let arn = arn.ok_or(RewindNotStarted::NoMachine)?;
     match starting.executions.taken(&arn, input).await? {
         Taken::No => Ok(false),
         Taken::ByThis => Ok(true),
