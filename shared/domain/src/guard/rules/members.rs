@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::super::sample::{MembersTrouble, Sample, Trouble};
-use super::{RECENT_RUNS, newest_runs};
+use super::counts::RECENT_RUNS;
 use crate::group::GroupState;
+use crate::guard::sample::{MembersTrouble, Sample, Trouble, newest_runs};
 
 /// What the members did in some looks.
 pub(super) struct Members {
