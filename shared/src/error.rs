@@ -4,10 +4,10 @@ use lambda_runtime::Diagnostic;
 
 use crate::aws::secrets::SecretsError;
 use crate::aws::step_functions::ExecutionsError;
+use crate::domain::ids::ExecutionArn;
 use crate::environment::EnvError;
 use crate::failure::{ErrorClass, chain};
 use crate::kafka::KafkaError;
-use crate::page::DeliverError;
 use crate::ports::{BrokerError, BrokerErrorClass};
 use crate::slack::SlackError;
 use crate::store::{self, StoreError};
@@ -38,7 +38,7 @@ pub enum Error {
     InvalidEvent(String),
     /// An execution that is said to have ended has not.
     #[error("execution {0} runs, so there is nothing to put right")]
-    StillRunning(String),
+    StillRunning(ExecutionArn),
     /// Recoveries that no sweep could end.
     #[error("{recoveries} open recoveries could not be put right; the log says which and why")]
     Stuck {
@@ -76,15 +76,6 @@ pub enum Error {
 impl From<KafkaError> for Error {
     fn from(error: KafkaError) -> Self {
         Self::Kafka(error.into())
-    }
-}
-
-impl From<DeliverError> for Error {
-    fn from(error: DeliverError) -> Self {
-        match error {
-            DeliverError::Store(error) => Self::Store(error),
-            DeliverError::Executions(error) => Self::Executions(error),
-        }
     }
 }
 
