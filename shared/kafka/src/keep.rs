@@ -15,7 +15,7 @@ use super::ffi::{self, Topic};
 use super::handle::{Context, settings_error};
 use super::settings::ConnectionSettings;
 use offset_guard_domain::guard::keeping::KeepingTopic;
-use offset_guard_domain::guard::quarantine::Copy;
+use offset_guard_domain::guard::quarantine::KeptCopy;
 use offset_guard_domain::guard::record::Header;
 use offset_guard_domain::offset::{Fault, TopicPartition};
 use offset_guard_domain::ports::KeepRecords;
@@ -132,7 +132,7 @@ impl KeepRecords for RecordKeeper {
         key: Option<&[u8]>,
         value: Option<&[u8]>,
         headers: &[Header],
-    ) -> Result<Copy, Fault> {
+    ) -> Result<KeptCopy, Fault> {
         let turn = self.queueing.lock().await;
         // A producer would wait for a topic that is not there until the record's time is over.
         if !self.was_there(topic) && self.describe(topic).await?.is_none() {
@@ -153,7 +153,7 @@ impl KeepRecords for RecordKeeper {
                 code: "WRITTEN_AT_AN_UNKNOWN_OFFSET".to_owned(),
             });
         }
-        Ok(Copy {
+        Ok(KeptCopy {
             partition: TopicPartition::new(topic, partition),
             offset,
         })

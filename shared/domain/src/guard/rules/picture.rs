@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::case::Case;
-use super::members::{GONE_AFTER_RUNS, Members, comings};
+use super::members::{GONE_AFTER_RUNS, Members, measure_turnover};
 use super::standing::Standing;
 use crate::guard::sample::newest_runs;
 use crate::offset::TopicPartition;
@@ -26,7 +26,7 @@ pub(super) struct Picture<'a> {
     pub(super) lately: BTreeSet<&'a TopicPartition>,
     /// Of the looks from one on, in how many runs members started anew, and whether they end or are short-lived: partitions
     /// are many, and most of them stand since the same look.
-    pub(super) comings: RefCell<BTreeMap<usize, (usize, bool)>>,
+    pub(super) turnover: RefCell<BTreeMap<usize, (usize, bool)>>,
 }
 
 impl<'a> Picture<'a> {
@@ -45,11 +45,11 @@ impl<'a> Picture<'a> {
         Self {
             standing,
             members: Members::of(case.recent()),
-            replaced: comings(newest_runs(case.samples, GONE_AFTER_RUNS)).replaced,
+            replaced: measure_turnover(newest_runs(case.samples, GONE_AFTER_RUNS)).replaced,
             owners,
             moving: moves.since(recent).filter_map(owner_of).collect(),
             lately: moves.since(previous).collect(),
-            comings: RefCell::default(),
+            turnover: RefCell::default(),
             moves,
             recent,
         }

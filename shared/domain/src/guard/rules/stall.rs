@@ -256,7 +256,7 @@ fn evidence_of_owners(
             count: here.owners.len(),
         });
     }
-    let arrivals = picture.members.comings.replaced;
+    let arrivals = picture.members.turnover.replaced;
     if arrivals > 0 {
         evidence.push(Evidence::Arrivals { count: arrivals });
     }

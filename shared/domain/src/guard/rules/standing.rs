@@ -6,11 +6,11 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::case::Case;
 use super::counts::{as_length, whole_seconds};
-use super::members::comings;
-use crate::group::GroupState;
+use super::members::measure_turnover;
+use crate::group::{GroupState, MemberSeen};
 use crate::guard::policy::GuardPolicy;
 use crate::guard::probe::First;
-use crate::guard::sample::{PartitionSample, Sample, SampledMember, is_another};
+use crate::guard::sample::{PartitionSample, Sample, is_another};
 use crate::guard::verdict::Evidence;
 use crate::offset::TopicPartition;
 
@@ -187,7 +187,7 @@ impl<'a> Standing<'a> {
     pub(super) fn tried_again(&self, case: &Case<'_>, handovers: &[usize]) -> bool {
         let at = |index: &usize| self.looks.get(*index);
         let in_runs: BTreeSet<Timestamp> = handovers.iter().filter_map(at).map(|l| l.run).collect();
-        if in_runs.len() > 1 && comings(self.looks).end_or_are_short_lived() {
+        if in_runs.len() > 1 && measure_turnover(self.looks).end_or_are_short_lived() {
             return true;
         }
         let Some(newest) = handovers.last().and_then(at) else {
@@ -243,7 +243,7 @@ impl<'a> Standing<'a> {
 }
 
 /// What a process keeps when it starts again.
-fn client(member: &SampledMember) -> (&str, &str) {
+fn client(member: &MemberSeen) -> (&str, &str) {
     (&member.client_id, &member.host)
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::case::Case;
 use super::counts::{RECENT_RUNS, as_length, count_runs};
-use super::members::comings;
+use super::members::measure_turnover;
 use super::picture::Picture;
 use super::standing::Standing;
 use crate::group::GroupState;
@@ -203,9 +203,9 @@ fn taken_again(here: &Standing<'_>, picture: &Picture<'_>) -> bool {
     if picture.replaced == 0 || picture.members.at_rest() {
         return false;
     }
-    let mut known = picture.comings.borrow_mut();
+    let mut known = picture.turnover.borrow_mut();
     let (restarts, end) = *known.entry(here.from).or_insert_with(|| {
-        let since = comings(here.looks);
+        let since = measure_turnover(here.looks);
         (since.restarts(), since.end_or_are_short_lived())
     });
     let alone = picture.standing.len() == 1;
