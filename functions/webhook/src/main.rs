@@ -18,7 +18,7 @@ async fn main() -> Result<(), Error> {
     let callers = callers(&env)?;
     let deps = WebhookDeps {
         functions: env.functions(),
-        executions: env.executions(),
+        executions: env.context().executions,
         guard: match callers {
             Callers::Senders => environment::required("OFFSET_GUARD_GUARD_FUNCTION")?,
             // Nobody asks the guard with a token.

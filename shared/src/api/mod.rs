@@ -20,15 +20,17 @@ mod run;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use aws_lambda_events::apigw::ApiGatewayV2httpResponse;
 use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::aws::lambda::Functions;
 use crate::aws::secrets::Secrets;
-use crate::aws::step_functions::Executions;
 use crate::config::{Config, Sender, SenderKind};
 use crate::failure::chain;
+use crate::ports::Executions;
 use crate::store::Store;
 pub use http::{Answer, LONGEST_BODY, Request};
 use names::Asker;
@@ -39,7 +41,7 @@ use problem::Problem;
 #[derive(Debug)]
 pub struct WebhookDeps {
     /// The senders, and the groups that they may name.
-    pub config: Config,
+    pub config: Arc<Config>,
     /// The table.
     pub store: Store,
     /// The senders' secrets.
@@ -47,7 +49,7 @@ pub struct WebhookDeps {
     /// Lambda.
     pub functions: Functions,
     /// Step Functions.
-    pub executions: Executions,
+    pub executions: Arc<dyn Executions>,
     /// Guard, by its ARN or name.
     pub guard: String,
     /// The recovery state machine, by its ARN.

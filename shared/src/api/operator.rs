@@ -10,10 +10,10 @@ use super::http::{Answer, Request};
 use super::names::{Asker, LONGEST_KEY, execution_name, is_key};
 use super::problem::Problem;
 use super::run::{Ask, Handed, hand_over};
-use crate::aws::step_functions::{Started, Taken};
 use crate::config::Sender;
 use crate::domain::incident::Subject;
 use crate::domain::refusal::Refusal;
+use crate::ports::{NameUse, Started};
 use crate::wire::guard::GuardEvent;
 use crate::wire::{parse_request, request_hash, request_in};
 
@@ -126,10 +126,10 @@ pub(super) async fn ask_rewind(
 async fn is_taken(name: &str, input: &Value, deps: &WebhookDeps) -> Result<bool, Problem> {
     let arn = super::recovery::execution_arn(&deps.state_machine, name);
     let arn = arn.ok_or(Problem::NoRecovery)?;
-    match deps.executions.taken(&arn, input).await? {
-        Taken::No => Ok(false),
-        Taken::ByThis => Ok(true),
-        Taken::ByAnother => Err(Problem::KeyUsed),
+    match deps.executions.name_use(&arn, input).await? {
+        NameUse::Free => Ok(false),
+        NameUse::SameInput => Ok(true),
+        NameUse::OtherInput => Err(Problem::KeyUsed),
     }
 }
 
@@ -149,7 +149,7 @@ async fn start(
     }
     // Before the start too: a dry run may be reported on at once.
     deps.store.note_asked_over_http(name, (deps.now)()).await?;
-    let started = deps.executions.start(&deps.state_machine, name, input);
+    let started = deps.executions.start(name, input);
     match started.await? {
         Started::Now(_) => {
             let message = "it is being planned; nothing is changed before it is approved";

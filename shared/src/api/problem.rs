@@ -1,9 +1,9 @@
 //! Why a request came to nothing, each with its own status and what to write instead.
 
 use crate::aws::secrets::SecretsError;
-use crate::aws::step_functions::ExecutionsError;
 use crate::domain::refusal::Refusal;
 use crate::failure::chain;
+use crate::ports::ExecutionsError;
 use crate::store::StoreError;
 
 use super::http::Answer;

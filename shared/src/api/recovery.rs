@@ -9,7 +9,6 @@ use super::http::Answer;
 use super::names::{Asker, execution_name, is_key};
 use super::problem::Problem;
 use crate::app::plan_id;
-use crate::aws::step_functions::{Execution, Status};
 use crate::config::{Config, Sender};
 use crate::domain::audit::Audit;
 use crate::domain::ids::PlanId;
@@ -17,6 +16,7 @@ use crate::domain::offset::GroupId;
 use crate::domain::plan::{PlanRecord, PlanResult};
 use crate::domain::reasons;
 use crate::domain::recovery::Recovery;
+use crate::ports::{Execution, ExecutionStatus};
 
 /// The ARN of an execution of `state_machine`, by the one's name and the other's ARN.
 pub(super) fn execution_arn(state_machine: &str, name: &str) -> Option<String> {
@@ -150,7 +150,7 @@ pub(super) fn stage(
     if audit.is_some() {
         return "ENDED";
     }
-    if execution.status != Status::Running {
+    if execution.status != ExecutionStatus::Running {
         // The sweep finds it, and writes its last word.
         return "ENDED_WITHOUT_REPORT";
     }
@@ -181,14 +181,14 @@ fn said(stage: &str, audit: Option<&Audit>) -> String {
     line.to_owned()
 }
 
-fn word(status: Status) -> &'static str {
+fn word(status: ExecutionStatus) -> &'static str {
     match status {
-        Status::Running => "RUNNING",
-        Status::Succeeded => "SUCCEEDED",
-        Status::Failed => "FAILED",
-        Status::TimedOut => "TIMED_OUT",
-        Status::Aborted => "ABORTED",
-        Status::Unknown => "UNKNOWN",
+        ExecutionStatus::Running => "RUNNING",
+        ExecutionStatus::Succeeded => "SUCCEEDED",
+        ExecutionStatus::Failed => "FAILED",
+        ExecutionStatus::TimedOut => "TIMED_OUT",
+        ExecutionStatus::Aborted => "ABORTED",
+        ExecutionStatus::Unknown => "UNKNOWN",
     }
 }
 

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::aws::step_functions::{Executions, ExecutionsError, Told};
 use crate::domain::approval::{Approval, ApprovalStatus, Decision};
+use crate::ports::{Executions, ExecutionsError, TaskAnswer};
 use crate::store::{LinkHash, Store, StoreError};
 
 /// What became of a delivery.
@@ -38,7 +38,7 @@ pub enum DeliverError {
 /// The table or Step Functions cannot be reached.
 pub async fn deliver(
     store: &Store,
-    executions: &Executions,
+    executions: &dyn Executions,
     link: &LinkHash,
     approval: &Approval,
     now: Timestamp,
@@ -58,8 +58,8 @@ pub async fn deliver(
     };
     let output = json!({ "decision": decision.as_str(), "plan_id": approval.plan.0 });
     match executions.task_succeeded(&token, &output).await? {
-        Told::NoLongerWaiting => Ok(Delivery::NoLongerWaiting),
-        Told::Received => {
+        TaskAnswer::NoLongerWaiting => Ok(Delivery::NoLongerWaiting),
+        TaskAnswer::Received => {
             store.mark_delivered(link, now).await?;
             Ok(Delivery::Delivered)
         }

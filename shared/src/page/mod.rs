@@ -24,6 +24,7 @@ mod visible;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lambda_events::apigw::ApiGatewayV2httpResponse;
@@ -32,12 +33,12 @@ use jiff::Timestamp;
 use serde_json::Value;
 use url::Url;
 
-use crate::aws::step_functions::Executions;
 use crate::domain::approval::{Approval, Decision};
 use crate::domain::checkpoint::PastCommit;
 use crate::domain::identity::Decider;
 use crate::domain::plan::{CSV_VERSION, Plan, PlanResult};
 use crate::failure::chain;
+use crate::ports::Executions;
 use crate::store::{Decided, LinkHash, Store, StoreError};
 use case::Case;
 pub use deliver::{DeliverError, Delivery, deliver};
@@ -59,7 +60,7 @@ pub struct PageDeps {
     /// The table.
     pub store: Store,
     /// Step Functions.
-    pub executions: Executions,
+    pub executions: Arc<dyn Executions>,
     /// Signs the forms.
     pub form_key: FormKey,
     /// How people sign in; `None` where possession of the link is all that is asked for.
@@ -175,7 +176,14 @@ async fn tell(
     approval: Approval,
     already: bool,
 ) -> Result<Response, Problem> {
-    let mut delivery = deliver(&deps.store, &deps.executions, hash, &approval, look.now).await;
+    let mut delivery = deliver(
+        &deps.store,
+        deps.executions.as_ref(),
+        hash,
+        &approval,
+        look.now,
+    )
+    .await;
     if matches!(delivery, Ok(Delivery::NoLongerWaiting))
         && told_meanwhile(&deps.store, hash).await?
     {
