@@ -27,11 +27,11 @@ pub mod report;
 pub mod request;
 pub mod rights;
 pub mod secret;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod text;
 
 #[cfg(test)]
 mod properties;
-#[cfg(test)]
-mod testing;
 #[cfg(test)]
 mod wording;

@@ -192,10 +192,7 @@ fn fingerprint(seen: &GroupObservation) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp::from_second(1_800_000_000 + seconds).unwrap()
-    }
+    use crate::domain::testing::at_second as at;
 
     fn limits() -> Limits {
         Limits {

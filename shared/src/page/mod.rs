@@ -22,7 +22,7 @@ mod view;
 mod visible;
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -5,13 +5,13 @@ use super::*;
 use crate::checkpoint::CheckpointHeader;
 use crate::choice::{Older, PassedOver};
 use crate::group::GroupType;
-use crate::guard::testing::failure;
 use crate::identity::{Identity, Requester};
 use crate::ids::CheckpointId;
 use crate::offset::{FoundByTime, GroupId};
 use crate::plan::check_plan;
 use crate::refusal::Stale;
 use crate::request::Allowances;
+use crate::testing::guard::failure;
 use crate::testing::*;
 
 /// What a case comes to.
