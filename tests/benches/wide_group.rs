@@ -11,12 +11,13 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use offset_guard::app::context::Context;
 use offset_guard::app::{apply, approval, checkpoint, observe, plan, plan_id, verify};
 use offset_guard::config::Config;
-use offset_guard::connect::Role;
 use offset_guard::domain::approval::{Approval, Decision};
 use offset_guard::domain::offset::GroupId;
 use offset_guard::domain::plan::PlanResult;
@@ -24,6 +25,7 @@ use offset_guard::domain::recovery::Outcome as Recovered;
 use offset_guard::domain::testing::pending_approval;
 use offset_guard::env::{Env, written};
 use offset_guard::kafka::{Auth, ConnectionSettings, GroupReader};
+use offset_guard::ports::{Brokers, Role};
 use offset_guard::store::{LinkHash, Store, TaskToken};
 use offset_guard::wire::{CheckpointEvent, PlanStep};
 use offset_guard_local::aws::LocalAws;
@@ -31,6 +33,7 @@ use offset_guard_local::client::Client;
 use offset_guard_local::kafka::Kafka;
 use offset_guard_local::run::Run;
 use offset_guard_local::workdir::progress;
+use offset_guard_tests::context::context;
 use offset_guard_tests::{Outcome, bare, now, wide};
 use serde_json::json;
 use ulid::Ulid;
@@ -67,8 +70,11 @@ async fn step(name: &str, group: &str, execution: &str, before: &str) -> Outcome
         return expect(seen.partitions.len() == all && seen.faults().next().is_none());
     }
     let env = Env::start().await.map_err(|error| error.to_string())?;
-    let read = async |cluster: &str| env.reader(cluster, Role::Read).await;
-    let write = async |cluster: &str| env.writer(cluster).await;
+    let ctx = Context {
+        apply_enabled: true,
+        ..env.context()
+    };
+    let read = async |cluster: &str| ctx.brokers.groups(cluster, Role::Read).await;
     let (config, store) = (&env.config, &env.store);
     let started_at: Timestamp = before.parse()?;
     let on_plan = PlanStep {
@@ -89,20 +95,15 @@ async fn step(name: &str, group: &str, execution: &str, before: &str) -> Outcome
             plan::run(config, store, execution, started_at, &request, read).await?;
         }
         "observe" => {
-            observe::run(config, store, &on_plan, read).await?;
+            observe::observe_group(&ctx, &on_plan).await?;
         }
         "apply" => {
             let left = Duration::from_secs(120);
-            let connect = apply::Connect {
-                reader: read,
-                writer: write,
-                records: async |cluster: &str| env.records(cluster, Role::Apply).await,
-            };
-            let applied = apply::run(config, store, &on_plan, left, true, connect).await?;
+            let applied = apply::apply_plan(&ctx, &on_plan, left).await?;
             expect(applied.accepted == usize::try_from(wide::PARTITIONS)?)?;
         }
         "verify" => {
-            let verified = verify::run(store, &on_plan, read).await?;
+            let verified = verify::verify_plan(&ctx, &on_plan).await?;
             expect(verified.outcome == Some(Recovered::Verified))?;
         }
         other => return Err(format!("there is no step {other}").into()),
@@ -151,7 +152,7 @@ async fn bench() -> Outcome {
         kafka.bootstrap()
     );
     fs::write(&config, text)?;
-    let configured = Config::load(&config)?;
+    let configured = Arc::new(Config::load(&config)?);
 
     progress("Making a topic of 10,000 partitions ...");
     let client = Client::new(&kafka.bootstrap(), &[].into());
@@ -215,7 +216,7 @@ async fn bench() -> Outcome {
                     used
                 }
                 "observe" => {
-                    approve(&configured, &store, &execution, &before).await?;
+                    approve(configured.clone(), &store, &execution, &before).await?;
                     // A plan of several requests needs two looks that are a second apart.
                     measure(own("observe", &before)?, &log)?;
                     tokio::time::sleep(Duration::from_millis(1_100)).await;
@@ -252,7 +253,7 @@ fn build_kadm(dir: &Path) -> Result<PathBuf> {
 }
 
 /// What the approver and the step after them do, as quickly as can be.
-async fn approve(config: &Config, store: &Store, execution: &str, before: &str) -> Outcome {
+async fn approve(config: Arc<Config>, store: &Store, execution: &str, before: &str) -> Outcome {
     let id = plan_id(execution, before.parse()?);
     let record = store.plan(&id).await?.ok_or("there is no plan")?;
     let PlanResult::Ready(plan) = record.result else {
@@ -276,7 +277,8 @@ async fn approve(config: &Config, store: &Store, execution: &str, before: &str) 
         execution: execution.to_owned(),
         plan_id: id,
     };
-    expect(approval::admit(config, store, &step, true).await?.admitted)
+    let ctx = context(config, store, ());
+    expect(approval::admit_plan(&ctx, &step).await?.admitted)
 }
 
 /// Runs a process to its end, its output in `log`.

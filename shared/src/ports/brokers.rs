@@ -24,7 +24,7 @@ pub enum Role {
 ///
 /// # Errors
 /// Every method fails if the cluster is not configured or its secret is not usable.
-pub trait Brokers: Sync {
+pub trait Brokers {
     /// Reads groups and logs.
     type Groups: ReadGroups;
     /// Reads records.
@@ -39,24 +39,21 @@ pub trait Brokers: Sync {
         &self,
         cluster: &str,
         role: Role,
-    ) -> impl Future<Output = Result<Self::Groups, Error>> + Send;
+    ) -> impl Future<Output = Result<Self::Groups, Error>>;
 
     /// A reader of records.
     fn records(
         &self,
         cluster: &str,
         role: Role,
-    ) -> impl Future<Output = Result<Self::Records, Error>> + Send;
+    ) -> impl Future<Output = Result<Self::Records, Error>>;
 
     /// A writer of copies, as the principal of the guard.
-    fn keeper(&self, cluster: &str) -> impl Future<Output = Result<Self::Keeper, Error>> + Send;
+    fn keeper(&self, cluster: &str) -> impl Future<Output = Result<Self::Keeper, Error>>;
 
     /// A writer of committed offsets, as the principal that may commit.
-    fn writer(&self, cluster: &str) -> impl Future<Output = Result<Self::Writer, Error>> + Send;
+    fn writer(&self, cluster: &str) -> impl Future<Output = Result<Self::Writer, Error>>;
 
     /// The REST Proxy of the cluster; `None` if none is configured.
-    fn rest_proxy(
-        &self,
-        cluster: &str,
-    ) -> impl Future<Output = Result<Option<RestProxy>, Error>> + Send;
+    fn rest_proxy(&self, cluster: &str) -> impl Future<Output = Result<Option<RestProxy>, Error>>;
 }
