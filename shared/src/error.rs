@@ -3,10 +3,10 @@
 use lambda_runtime::Diagnostic;
 
 use crate::aws::secrets::SecretsError;
+use crate::domain::ids::ExecutionArn;
 use crate::environment::EnvError;
 use crate::failure::{ErrorClass, chain};
 use crate::kafka::KafkaError;
-use crate::page::DeliverError;
 use crate::ports::{BrokerError, BrokerErrorClass, ExecutionsError, NotifyError};
 use crate::store::{self, StoreError};
 
@@ -36,7 +36,7 @@ pub enum Error {
     InvalidEvent(String),
     /// An execution that is said to have ended has not.
     #[error("execution {0} runs, so there is nothing to put right")]
-    StillRunning(String),
+    StillRunning(ExecutionArn),
     /// Recoveries that no sweep could end.
     #[error("{recoveries} open recoveries could not be put right; the log says which and why")]
     Stuck {
@@ -74,15 +74,6 @@ pub enum Error {
 impl From<KafkaError> for Error {
     fn from(error: KafkaError) -> Self {
         Self::Kafka(error.into())
-    }
-}
-
-impl From<DeliverError> for Error {
-    fn from(error: DeliverError) -> Self {
-        match error {
-            DeliverError::Store(error) => Self::Store(error),
-            DeliverError::Executions(error) => Self::Executions(error),
-        }
     }
 }
 

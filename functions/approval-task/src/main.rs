@@ -55,7 +55,7 @@ async fn handle(env: &Env, public_url: &Url, payload: Value) -> Result<Value, er
             state,
         } => json!(report::report_execution(ctx, &execution, started_at, &state).await?),
         ApprovalStep::Sweep { execution } => {
-            let execution = execution.as_deref();
+            let execution = execution.as_ref();
             let swept = sweep::sweep_recoveries(ctx, execution).await;
             if execution.is_none() {
                 let told = approval::ask_again(ctx, asking).await?;

@@ -20,6 +20,7 @@ use super::offset::{
 };
 use super::refusal::Refusal;
 use super::text::{self, grouped, time, verb};
+use crate::ids::ExecutionArn;
 
 /// Where a plan's targets come from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -767,8 +768,8 @@ pub enum PlanResult {
 pub struct PlanRecord {
     /// Its id; a plan that is [`PlanResult::Ready`] has the same.
     pub id: PlanId,
-    /// The execution that it was made for.
-    pub execution: String,
+    /// The execution that it was made for; for a plan of the guard the id of the guard's run, which is not an ARN.
+    pub execution: ExecutionArn,
     /// When it was made.
     pub created_at: Timestamp,
     /// The cluster's name in the configuration.

@@ -11,6 +11,7 @@ use super::names::{Asker, LONGEST_KEY, execution_name, is_key};
 use super::problem::Problem;
 use super::run::{Ask, Handed, hand_over};
 use crate::config::Sender;
+use crate::domain::ids::ExecutionArn;
 use crate::domain::incident::Subject;
 use crate::domain::refusal::Refusal;
 use crate::ports::{NameUse, Started};
@@ -124,7 +125,7 @@ pub(super) async fn ask_rewind(
 
 /// Whether this very request was taken before under its name; an error where another one was.
 async fn is_taken(name: &str, input: &Value, deps: &WebhookDeps) -> Result<bool, Problem> {
-    let arn = super::recovery::execution_arn(&deps.state_machine, name);
+    let arn = ExecutionArn::child(&deps.state_machine, name);
     let arn = arn.ok_or(Problem::NoRecovery)?;
     match deps.executions.name_use(&arn, input).await? {
         NameUse::Free => Ok(false),

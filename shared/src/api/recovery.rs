@@ -11,18 +11,12 @@ use super::problem::Problem;
 use crate::app::plan_id;
 use crate::config::{Config, Sender};
 use crate::domain::audit::Audit;
-use crate::domain::ids::PlanId;
+use crate::domain::ids::{ExecutionArn, PlanId};
 use crate::domain::offset::GroupId;
 use crate::domain::plan::{PlanRecord, PlanResult};
 use crate::domain::reasons;
 use crate::domain::recovery::Recovery;
 use crate::ports::{Execution, ExecutionStatus};
-
-/// The ARN of an execution of `state_machine`, by the one's name and the other's ARN.
-pub(super) fn execution_arn(state_machine: &str, name: &str) -> Option<String> {
-    let (before, machine) = state_machine.split_once(":stateMachine:")?;
-    Some(format!("{before}:execution:{machine}:{name}"))
-}
 
 /// An execution, and what is on record of it.
 struct Found {
@@ -87,7 +81,7 @@ pub(super) async fn show(
 /// The execution that an asker's own key stands for; with its plan, by its audit record or by when it started.
 async fn by_key(asker: Asker<'_>, key: &str, deps: &WebhookDeps) -> Result<Option<Found>, Problem> {
     let name = execution_name(asker, key);
-    let arn = execution_arn(&deps.state_machine, &name).ok_or(Problem::NoRecovery)?;
+    let arn = ExecutionArn::child(&deps.state_machine, &name).ok_or(Problem::NoRecovery)?;
     let Some(execution) = deps.executions.describe(&arn).await? else {
         return Ok(None);
     };
@@ -108,12 +102,11 @@ async fn by_plan(id: &str, deps: &WebhookDeps) -> Result<Option<Found>, Problem>
         return Ok(None);
     };
     let recovery = deps.store.recovery(&id).await?;
-    let named = |name: &str| execution_arn(&deps.state_machine, name);
     let arn = match recovery.map(|recovery| recovery.execution) {
         Some(owner) => Some(owner),
-        None if plan.execution.starts_with("arn:") => Some(plan.execution.clone()),
+        None if plan.execution.0.starts_with("arn:") => Some(plan.execution.clone()),
         // The guard's runs are no executions; the one that it starts for a plan has the plan's name.
-        None => named(&plan.id.0),
+        None => ExecutionArn::child(&deps.state_machine, &plan.id.0),
     };
     let arn = arn.ok_or(Problem::NoRecovery)?;
     let Some(execution) = deps.executions.describe(&arn).await? else {

@@ -10,6 +10,7 @@ use super::report::{Reported, end_invalid};
 use crate::domain::audit::{Audit, AuditStatus};
 use crate::domain::guard::run::{GUARD, GuardRun};
 use crate::domain::identity::Requester;
+use crate::domain::ids::ExecutionArn;
 use crate::domain::refusal::Refusal;
 use crate::error::Error;
 use crate::failure::chain;
@@ -22,7 +23,7 @@ use crate::wire::guard::AlertRef;
 /// The table failed.
 pub async fn report_alert<B>(
     ctx: &Context<B>,
-    execution: &str,
+    execution: &ExecutionArn,
     written: &Value,
 ) -> Result<Reported, Error> {
     match AlertRef::deserialize(written) {
@@ -41,7 +42,7 @@ pub async fn report_alert<B>(
 /// The table failed.
 pub async fn report_run<B>(
     ctx: &Context<B>,
-    execution: &str,
+    execution: &ExecutionArn,
     alert: &AlertRef,
 ) -> Result<Reported, Error> {
     let store = &ctx.store;
@@ -67,14 +68,18 @@ pub async fn report_run<B>(
         Ok(()) => {
             if let Err(error) = store.note_audit_told(execution, ctx.now()).await {
                 tracing::warn!(
-                    execution,
+                    execution = execution.0,
                     error = chain(&error),
                     "that it was told is not noted"
                 );
             }
         }
         Err(error) => {
-            tracing::error!(execution, error = chain(&error), "the alert was not told");
+            tracing::error!(
+                execution = execution.0,
+                error = chain(&error),
+                "the alert was not told"
+            );
             reported.status = AuditStatus::Failed;
             reported.message = format!("{}. Nobody was told: {error}", reported.message);
         }
@@ -90,13 +95,13 @@ fn unfounded() -> Refusal {
     }
 }
 
-fn audit(run: &GuardRun, execution: &str, at: Timestamp) -> Audit {
+fn audit(run: &GuardRun, execution: &ExecutionArn, at: Timestamp) -> Audit {
     let message = run.summary();
     Audit {
         at,
         // A plan that was proposed has an execution, and a record, of its own.
         plan: None,
-        execution: execution.to_owned(),
+        execution: execution.clone(),
         cluster_id: run.cluster_id.clone(),
         group: Some(run.group.clone()),
         status: AuditStatus::Succeeded,

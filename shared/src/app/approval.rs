@@ -5,15 +5,15 @@ use serde::Serialize;
 use url::Url;
 
 use super::context::Context;
+use super::link::LinkId;
 use super::load::load_recovery;
 use super::people::Known;
 use super::plan::CLAIM_MARGIN;
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
-use crate::domain::ids::PlanId;
+use crate::domain::ids::{ExecutionArn, PlanId};
 use crate::domain::refusal::Refusal;
 use crate::error::Error;
 use crate::failure::chain;
-use crate::page::LinkId;
 use crate::ports::Question;
 use crate::store::{LinkHash, TaskToken};
 use crate::wire::PlanStep;
@@ -48,7 +48,7 @@ pub struct Asking<'a> {
 pub async fn request_approval<B>(
     ctx: &Context<B>,
     asking: Asking<'_>,
-    execution: &str,
+    execution: &ExecutionArn,
     plan: &PlanId,
     token: &TaskToken,
 ) -> Result<(), Error> {
@@ -74,7 +74,7 @@ pub async fn request_approval<B>(
 /// An execution that waits for a decision.
 #[derive(Clone, Copy)]
 struct Waiting<'a> {
-    execution: &'a str,
+    execution: &'a ExecutionArn,
     plan: &'a PlanId,
     token: &'a TaskToken,
     /// When a decision would come too late.
@@ -103,7 +103,7 @@ async fn ask<B>(ctx: &Context<B>, asking: Asking<'_>, waiting: Waiting<'_>) -> R
     let approval = Approval {
         plan: plan.id.clone(),
         digest: plan.digest(),
-        execution: execution.to_owned(),
+        execution: execution.clone(),
         created_at: now,
         approve_by: plan.approve_by.min(until),
         status: ApprovalStatus::Pending,
@@ -257,7 +257,7 @@ pub async fn admit_plan<B>(ctx: &Context<B>, step: &PlanStep) -> Result<Admissio
         }
         let holder = store.claim(&plan.cluster_id, &plan.group).await?;
         refusals.push(Refusal::ClaimLost {
-            holder: holder.map_or("nobody".to_owned(), |claim| claim.execution),
+            holder: holder.map_or("nobody".to_owned(), |claim| claim.execution.0),
         });
     }
     store.note_refusals(&plan.id, &refusals).await?;

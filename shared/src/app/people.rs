@@ -4,6 +4,7 @@ use super::context::Context;
 use crate::config::Config;
 use crate::domain::approval::People;
 use crate::domain::identity::{Identity, Requester};
+use crate::domain::ids::ExecutionArn;
 use crate::domain::plan::Plan;
 use crate::error::Error;
 
@@ -21,7 +22,7 @@ impl Known {
     pub(super) async fn of<B>(
         ctx: &Context<B>,
         plan: &Plan,
-        execution: &str,
+        execution: &ExecutionArn,
     ) -> Result<Self, Error> {
         let four_eyes = four_eyes(&ctx.config, plan);
         let noted = match plan.requester {
@@ -54,12 +55,9 @@ pub(super) fn four_eyes(config: &Config, plan: &Plan) -> bool {
 }
 
 /// Who is on record to have asked by an execution.
-async fn noted<B>(ctx: &Context<B>, execution: &str) -> Result<Option<Identity>, Error> {
-    let name = execution_name(execution);
-    Ok(ctx.store.noted_requester(name, ctx.now()).await?)
-}
-
-/// The name of an execution, by its ARN.
-pub(super) fn execution_name(execution: &str) -> &str {
-    execution.rsplit(':').next().unwrap_or(execution)
+async fn noted<B>(ctx: &Context<B>, execution: &ExecutionArn) -> Result<Option<Identity>, Error> {
+    Ok(ctx
+        .store
+        .noted_requester(execution.name(), ctx.now())
+        .await?)
 }

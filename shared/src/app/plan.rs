@@ -8,14 +8,14 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use self::earlier::Earlier;
-use super::people::{execution_name, four_eyes};
+use super::people::four_eyes;
 use super::{observe_stable, plan_id};
 use crate::config::{Config, ResolvedGroup};
 use crate::domain::checkpoint::{Checkpoint, CheckpointHeader};
 use crate::domain::choice::{Choice, Older, PassedOver, Search, undone_for};
 use crate::domain::group::Activity;
 use crate::domain::identity::Requester;
-use crate::domain::ids::{CheckpointId, PlanId};
+use crate::domain::ids::{CheckpointId, ExecutionArn, PlanId};
 use crate::domain::near::nearest;
 use crate::domain::offset::{ClusterId, Fault, FoundByTime, GroupId, TopicPartition};
 use crate::domain::plan::{
@@ -46,7 +46,7 @@ pub const CLAIM_MARGIN: SignedDuration = SignedDuration::from_mins(10);
 pub async fn run<R, F>(
     config: &Config,
     store: &Store,
-    execution: &str,
+    execution: &ExecutionArn,
     started_at: Timestamp,
     input: &Value,
     connect: F,
@@ -77,7 +77,7 @@ where
             };
             let record = PlanRecord {
                 id,
-                execution: execution.to_owned(),
+                execution: execution.clone(),
                 created_at: now,
                 cluster: text("cluster"),
                 group: GroupId(text("group")),
@@ -90,15 +90,14 @@ where
             return keep(store, record).await;
         }
     };
-    let name = execution_name(execution);
     let hash = request_hash(written);
-    if let Some(person) = store.requester(name, &hash, now).await? {
+    if let Some(person) = store.requester(execution.name(), &hash, now).await? {
         request.requester = Requester::Verified(person);
     }
     let result = decide(config, store, execution, &id, now, &request, connect).await?;
     let record = PlanRecord {
         id,
-        execution: execution.to_owned(),
+        execution: execution.clone(),
         created_at: now,
         cluster: request.cluster,
         group: request.group,
@@ -136,8 +135,11 @@ async fn keep(store: &Store, record: PlanRecord) -> Result<PlanAnswer, Error> {
 }
 
 /// A stored plan that this very execution made; anything else under its id is not what was asked for.
-fn of_execution<'a>(execution: &str, stored: &'a PlanRecord) -> Result<&'a PlanRecord, Error> {
-    if stored.execution == execution {
+fn of_execution<'a>(
+    execution: &ExecutionArn,
+    stored: &'a PlanRecord,
+) -> Result<&'a PlanRecord, Error> {
+    if stored.execution == *execution {
         return Ok(stored);
     }
     Err(Error::Broken(format!(
@@ -180,7 +182,7 @@ fn answer(record: &PlanRecord) -> PlanAnswer {
 async fn decide<R, F>(
     config: &Config,
     store: &Store,
-    execution: &str,
+    execution: &ExecutionArn,
     id: &PlanId,
     now: Timestamp,
     request: &RewindRequest,
@@ -361,7 +363,7 @@ async fn undone_since(store: &Store, plan: &Plan) -> Result<Option<Disowns>, Err
 /// The claim comes before the plan is stored: a crash in between leaves a claim that its retry finds to be its own.
 async fn claim(
     store: &Store,
-    execution: &str,
+    execution: &ExecutionArn,
     request: &RewindRequest,
     cluster_id: &ClusterId,
     resolved: &ResolvedGroup<'_>,
@@ -374,7 +376,7 @@ async fn claim(
     };
     let Planned::Ready(plan) = planned else {
         let held = store.claim(cluster_id, &request.group).await?;
-        let by_another = |c: &Claim| c.expires_at > now && c.execution != execution;
+        let by_another = |c: &Claim| c.expires_at > now && c.execution != *execution;
         return Ok(held.filter(by_another).map(live));
     };
     if request.dry_run {
@@ -400,13 +402,13 @@ async fn claim(
 
 async fn open(
     store: &Store,
-    execution: &str,
+    execution: &ExecutionArn,
     plan: &Plan,
     apply_within_seconds: u32,
     now: Timestamp,
 ) -> Result<Opened, Error> {
     let claim = Claim {
-        execution: execution.to_owned(),
+        execution: execution.clone(),
         plan: plan.id.clone(),
         expires_at: plan.approve_by + seconds(apply_within_seconds) + CLAIM_MARGIN,
     };
@@ -435,7 +437,7 @@ async fn yields(store: &Store, plan: &Plan, holder: &Claim) -> Result<bool, Erro
 async fn take_over<R, F>(
     config: &Config,
     store: &Store,
-    execution: &str,
+    execution: &ExecutionArn,
     own_id: PlanId,
     given: &Value,
     connect: F,
@@ -500,7 +502,7 @@ where
     };
     let refused = PlanRecord {
         id: own_id,
-        execution: execution.to_owned(),
+        execution: execution.clone(),
         created_at: now,
         cluster: record.as_ref().map_or(String::new(), |r| r.cluster.clone()),
         group: record.map_or_else(|| GroupId(String::new()), |r| r.group),
@@ -758,7 +760,7 @@ mod tests {
     fn refused(execution: &str, refusals: Vec<Refusal>) -> PlanRecord {
         PlanRecord {
             id: PlanId("01K".to_owned()),
-            execution: execution.to_owned(),
+            execution: execution.into(),
             created_at: Timestamp::UNIX_EPOCH,
             cluster: "main".to_owned(),
             group: GroupId("g".to_owned()),
@@ -788,8 +790,8 @@ mod tests {
     #[test]
     fn a_plan_that_another_one_stored_under_the_id_is_not_answered() {
         let stored = refused("guard", vec![Refusal::ApplySwitchedOff]);
-        assert!(of_execution("guard", &stored).is_ok());
-        let error = of_execution("execution", &stored).unwrap_err();
+        assert!(of_execution(&"guard".into(), &stored).is_ok());
+        let error = of_execution(&"execution".into(), &stored).unwrap_err();
         assert!(error.to_string().contains("was stored by guard"), "{error}");
     }
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::context::Context;
+use crate::domain::ids::ExecutionArn;
 use crate::domain::recovery::Recovery;
 use crate::domain::refusal::Refusal;
 use crate::domain::text::time;
@@ -39,7 +40,7 @@ pub enum Standing {
 /// Step Functions failed.
 pub async fn standing<B>(
     ctx: &Context<B>,
-    owner: &str,
+    owner: &ExecutionArn,
     opened_at: Timestamp,
 ) -> Result<Standing, Error> {
     let found = ctx.executions.describe(owner).await?;
@@ -83,7 +84,7 @@ pub enum Examined {
 /// The table or Step Functions failed.
 pub async fn examine<B>(
     ctx: &Context<B>,
-    execution: &str,
+    execution: &ExecutionArn,
     written: &Value,
 ) -> Result<Examined, Error> {
     let no = |problem: String| Ok(Examined::Unfounded(unfounded(problem)));
@@ -110,7 +111,7 @@ pub async fn examine<B>(
         ));
     }
     if let Some(at) = recovery.closed_at {
-        return if recovery.reconciled_by.as_deref() == Some(execution) {
+        return if recovery.reconciled_by.as_ref() == Some(execution) {
             Ok(Examined::Done(recovery))
         } else {
             no(format!(
@@ -144,7 +145,7 @@ pub async fn examine<B>(
 ///
 /// # Errors
 /// Step Functions failed.
-pub async fn is_over<B>(ctx: &Context<B>, execution: &str) -> Result<bool, Error> {
+pub async fn is_over<B>(ctx: &Context<B>, execution: &ExecutionArn) -> Result<bool, Error> {
     let found = ctx.executions.describe(execution).await?;
     // It noted itself in the table a moment ago at most, so here an unknown one is never an old one.
     let found = found.map(|found| (found.status, found.stopped_at));
@@ -175,12 +176,12 @@ pub struct Confirmed {
 /// The table or Step Functions failed.
 pub async fn confirm_reconcile<B>(
     ctx: &Context<B>,
-    execution: &str,
+    execution: &ExecutionArn,
     written: &Value,
 ) -> Result<Confirmed, Error> {
     let confirmed = match examine(ctx, execution, written).await? {
         Examined::Founded(recovery) => {
-            let before = recovery.reconciled_by.as_deref();
+            let before = recovery.reconciled_by.as_ref();
             ctx.store
                 .note_reconcile(&recovery.plan, &recovery.execution, execution, before)
                 .await?
@@ -188,7 +189,7 @@ pub async fn confirm_reconcile<B>(
         // Nothing is left to be proven of it; the report says what was said.
         Examined::Done(_) => false,
         Examined::Unfounded(refusal) => {
-            tracing::warn!(execution, %refusal, "a reconcile is not believed");
+            tracing::warn!(execution = execution.0, %refusal, "a reconcile is not believed");
             false
         }
     };

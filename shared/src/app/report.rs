@@ -12,7 +12,7 @@ use super::{alert, plan_id};
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
 use crate::domain::audit::{Audit, AuditPartition, AuditStatus, recorded};
 use crate::domain::identity::Requester;
-use crate::domain::ids::PlanId;
+use crate::domain::ids::{ExecutionArn, PlanId};
 use crate::domain::offset::TopicPartition;
 use crate::domain::plan::{Plan, PlanRecord, PlanResult};
 use crate::domain::recovery::{Outcome, PartitionOutcome, PreImage, Recovery};
@@ -50,7 +50,7 @@ impl From<Audit> for Reported {
 /// The table or Step Functions failed. A dead Slack is logged and does not fail it.
 pub async fn report_execution<B>(
     ctx: &Context<B>,
-    execution: &str,
+    execution: &ExecutionArn,
     started_at: Option<Timestamp>,
     state: &ReportState,
 ) -> Result<Reported, Error> {
@@ -83,7 +83,7 @@ pub async fn report_execution<B>(
 
 /// An execution that is to end another one's recovery.
 struct Reconciling<'a> {
-    execution: &'a str,
+    execution: &'a ExecutionArn,
     written: &'a Value,
     error: Option<&'a str>,
 }
@@ -94,7 +94,7 @@ impl Reconciling<'_> {
         let execution = self.execution;
         let refusal = match reconcile::examine(ctx, execution, self.written).await? {
             Examined::Done(recovery) => return written(&ctx.store, &recovery.execution).await,
-            Examined::Founded(recovery) if recovery.reconciled_by.as_deref() == Some(execution) => {
+            Examined::Founded(recovery) if recovery.reconciled_by.as_ref() == Some(execution) => {
                 let plan = Some(&recovery.plan);
                 let audit = conclusion(ctx, &recovery.execution, plan, self.error).await?;
                 return close(ctx, audit, Reporter::Another(execution)).await;
@@ -114,7 +114,7 @@ impl Reconciling<'_> {
 #[derive(Debug, Clone, Copy)]
 pub struct Own<'a> {
     /// Its ARN.
-    pub execution: &'a str,
+    pub execution: &'a ExecutionArn,
     /// When it started.
     pub started_at: Option<Timestamp>,
     /// The plan that its plan step named, if that step answered.
@@ -145,7 +145,7 @@ impl Own<'_> {
             return Ok(Some(planned.clone()));
         }
         for id in plans {
-            let own = |by: &str| by == self.execution;
+            let own = |by: &ExecutionArn| by == self.execution;
             let recovery = store.recovery(id).await?;
             if recovery.is_some_and(|recovery| own(&recovery.execution)) {
                 return Ok(Some(id.clone()));
@@ -184,7 +184,7 @@ pub async fn end<B>(ctx: &Context<B>, own: &Own<'_>, error: Option<&str>) -> Res
 /// The table failed. A dead Slack is logged and does not fail it.
 pub async fn end_invalid<B>(
     ctx: &Context<B>,
-    execution: &str,
+    execution: &ExecutionArn,
     refusal: Refusal,
 ) -> Result<Audit, Error> {
     let on_record = Seen::default();
@@ -207,11 +207,10 @@ async fn close<B>(ctx: &Context<B>, audit: Audit, by: Reporter<'_>) -> Result<Au
 /// over HTTP are read there, and would use up what Slack takes. Whatever a person was asked to decide, or may have moved a
 /// group, is told.
 async fn notify<B>(ctx: &Context<B>, audit: &Audit) {
-    let execution = audit.execution.as_str();
+    let execution = &audit.execution.0;
     let nobody_was_asked = audit.digest.is_none() && audit.cluster_id.is_none();
     if nobody_was_asked {
-        let name = execution.rsplit(':').next().unwrap_or_default();
-        match ctx.store.asked_over_http(name).await {
+        match ctx.store.asked_over_http(audit.execution.name()).await {
             Ok(true) => {
                 tracing::info!(execution, "its asker is answered over HTTP");
                 return;
@@ -237,7 +236,7 @@ async fn notify<B>(ctx: &Context<B>, audit: &Audit) {
 }
 
 /// The audit record of an execution that has one.
-async fn written(store: &Store, execution: &str) -> Result<Audit, Error> {
+async fn written(store: &Store, execution: &ExecutionArn) -> Result<Audit, Error> {
     let audit = store.audit_of(execution).await?;
     audit.ok_or_else(|| Error::Broken("an audit record that was there is gone".to_owned()))
 }
@@ -257,7 +256,7 @@ struct Seen {
 /// What is to be said of an execution, from all that is on record.
 async fn conclusion<B>(
     ctx: &Context<B>,
-    execution: &str,
+    execution: &ExecutionArn,
     plan_id: Option<&PlanId>,
     error: Option<&str>,
 ) -> Result<Audit, Error> {
@@ -277,7 +276,7 @@ async fn conclusion<B>(
 }
 
 /// Ends what is still open for the execution, and reads what there is then.
-async fn look<B>(ctx: &Context<B>, execution: &str, id: &PlanId) -> Result<Seen, Error> {
+async fn look<B>(ctx: &Context<B>, execution: &ExecutionArn, id: &PlanId) -> Result<Seen, Error> {
     let store = &ctx.store;
     let record = match store.plan(id).await {
         Ok(record) => record,
@@ -290,7 +289,7 @@ async fn look<B>(ctx: &Context<B>, execution: &str, id: &PlanId) -> Result<Seen,
     };
     let recovery = store.recovery(id).await?;
     // A plan that another execution holds is not this one's to report on.
-    let recovery = match recovery.filter(|recovery| recovery.execution == execution) {
+    let recovery = match recovery.filter(|recovery| recovery.execution == *execution) {
         // Verify has not raised the fence. A step that outlives its execution must not send anything once it is said
         // here that nothing was sent.
         Some(recovery) if recovery.fence == 0 && recovery.closed_at.is_none() => {
@@ -325,7 +324,7 @@ async fn look<B>(ctx: &Context<B>, execution: &str, id: &PlanId) -> Result<Seen,
 
 fn audit(
     at: Timestamp,
-    execution: &str,
+    execution: &ExecutionArn,
     plan_id: Option<&PlanId>,
     seen: Seen,
     conclusion: Conclusion,
@@ -364,7 +363,7 @@ fn audit(
     Audit {
         at,
         plan: plan_id.cloned(),
-        execution: execution.to_owned(),
+        execution: execution.clone(),
         cluster_id: recovery.as_ref().map(|r| r.cluster_id.clone()),
         // Whoever may put a plan over another one may not write what holds the group.
         group: recovery

@@ -7,13 +7,13 @@ use ulid::Ulid;
 
 use super::alert;
 use super::context::Context;
+use super::deliver::{Delivery, deliver_decision};
 use super::reconcile::{self, Standing as OwnerStanding};
 use super::report::{self, Own};
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
-use crate::domain::ids::PlanId;
+use crate::domain::ids::{ExecutionArn, PlanId};
 use crate::error::Error;
 use crate::failure::chain;
-use crate::page::{Delivery, deliver};
 use crate::ports::{Execution, ExecutionStatus, Started, TaskAnswer};
 use crate::store::{Lapse, LinkHash, Store};
 use crate::wire::{Asked, LONGEST_TEXT, Reconcile};
@@ -53,7 +53,7 @@ pub struct Swept {
 /// again and in the end somebody hears of it. One recovery that fails does not keep the others from being swept.
 pub async fn sweep_recoveries<B>(
     ctx: &Context<B>,
-    execution: Option<&str>,
+    execution: Option<&ExecutionArn>,
 ) -> Result<Swept, Error> {
     let mut swept = Swept::default();
     let found = sweep_open(ctx, execution, &mut swept).await?;
@@ -69,12 +69,12 @@ pub async fn sweep_recoveries<B>(
 /// Sweeps what is open, and says whether there was anything.
 async fn sweep_open<B>(
     ctx: &Context<B>,
-    execution: Option<&str>,
+    execution: Option<&ExecutionArn>,
     swept: &mut Swept,
 ) -> Result<bool, Error> {
     let mut found = false;
     for (plan, owner) in ctx.store.open_recoveries().await? {
-        if execution.is_some_and(|only| only != owner) {
+        if execution.is_some_and(|only| *only != owner) {
             continue;
         }
         found = true;
@@ -91,7 +91,7 @@ async fn sweep_open<B>(
 }
 
 /// Ends an execution that holds no group: there is nothing to prove, only something to say.
-async fn end_unclaimed<B>(ctx: &Context<B>, execution: &str) -> Result<(), Error> {
+async fn end_unclaimed<B>(ctx: &Context<B>, execution: &ExecutionArn) -> Result<(), Error> {
     let Some(known) = ctx.executions.describe(execution).await? else {
         return Ok(());
     };
@@ -102,7 +102,7 @@ async fn end_unclaimed<B>(ctx: &Context<B>, execution: &str) -> Result<(), Error
         | ExecutionStatus::Aborted => {}
         // Step Functions may not know yet what it has told already; asked again, it does.
         ExecutionStatus::Running | ExecutionStatus::Unknown => {
-            return Err(Error::StillRunning(execution.to_owned()));
+            return Err(Error::StillRunning(execution.clone()));
         }
     }
     let input = match known.input {
@@ -139,7 +139,11 @@ async fn end_unclaimed<B>(ctx: &Context<B>, execution: &str) -> Result<(), Error
 
 /// Whether an execution was found to be right in ending the recovery that its input names, or that one is ended. The
 /// execution's name says nothing of that: whoever starts one chooses it.
-async fn ends_another(store: &Store, execution: &str, written: &Value) -> Result<bool, Error> {
+async fn ends_another(
+    store: &Store,
+    execution: &ExecutionArn,
+    written: &Value,
+) -> Result<bool, Error> {
     let Ok(named) = Reconcile::deserialize(written) else {
         return Ok(false);
     };
@@ -148,7 +152,7 @@ async fn ends_another(store: &Store, execution: &str, written: &Value) -> Result
     }
     let recovery = store.recovery(&named.plan_id).await?;
     Ok(recovery.is_some_and(|recovery| {
-        let by = recovery.reconciled_by.as_deref();
+        let by = recovery.reconciled_by.as_ref();
         recovery.execution == named.execution
             && (by == Some(execution) || recovery.closed_at.is_some())
     }))
@@ -157,7 +161,7 @@ async fn ends_another(store: &Store, execution: &str, written: &Value) -> Result
 async fn sweep_recovery<B>(
     ctx: &Context<B>,
     plan: &PlanId,
-    owner: &str,
+    owner: &ExecutionArn,
     swept: &mut Swept,
 ) -> Result<(), Error> {
     let recovery = ctx.store.recovery(plan).await?;
@@ -167,7 +171,7 @@ async fn sweep_recovery<B>(
         OwnerStanding::Unproven => {
             tracing::warn!(
                 plan = plan.0,
-                owner,
+                owner = owner.0,
                 "it is not proven that its execution is over"
             );
             return Ok(());
@@ -182,7 +186,7 @@ async fn sweep_recovery<B>(
     }
     let own = serde_json::json!({ "reconcile": Reconcile {
         plan_id: plan.clone(),
-        execution: owner.to_owned(),
+        execution: owner.clone(),
     } });
     // With the same input before there was anything to end, it was nobody's try.
     let is_try = |found: &Execution| {
@@ -205,7 +209,9 @@ async fn start_reconcile<B>(
     let mut tries = 0;
     for number in 1..=RECONCILE_NAMES {
         let name = format!("{plan}-reconcile-{number}");
-        let arn = executions.arn(&name);
+        let arn = executions
+            .arn(&name)
+            .ok_or_else(|| Error::Broken("the ARN of the state machine is not one".to_owned()))?;
         match executions.describe(&arn).await? {
             // Whoever may start an execution may have chosen this name, for whatever else.
             Some(found) if !is_try(&found) => {
@@ -268,7 +274,8 @@ async fn wake<B>(ctx: &Context<B>, plan: &PlanId, swept: &mut Swept) -> Result<(
             if approval.delivered_at.is_none() =>
         {
             let delivery =
-                deliver(&ctx.store, ctx.executions.as_ref(), &link, &approval, now).await?;
+                deliver_decision(&ctx.store, ctx.executions.as_ref(), &link, &approval, now)
+                    .await?;
             if delivery == Delivery::Delivered {
                 swept.delivered += 1;
             }

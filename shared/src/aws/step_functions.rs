@@ -10,6 +10,7 @@ use futures_util::future::BoxFuture;
 use jiff::{Timestamp, Unit};
 use serde_json::Value;
 
+use crate::domain::ids::ExecutionArn;
 use crate::failure::chain;
 use crate::ports::{Execution, ExecutionStatus, Executions, ExecutionsError, Started, TaskAnswer};
 use crate::store::{ErrorClass, TaskToken};
@@ -31,12 +32,15 @@ impl StepFunctions {
         }
     }
 
-    async fn describe_execution(&self, arn: &str) -> Result<Option<Execution>, ExecutionsError> {
+    async fn describe_execution(
+        &self,
+        arn: &ExecutionArn,
+    ) -> Result<Option<Execution>, ExecutionsError> {
         const OPERATION: &str = "DescribeExecution";
         let found = match self
             .client
             .describe_execution()
-            .execution_arn(arn)
+            .execution_arn(&arn.0)
             .send()
             .await
         {
@@ -82,7 +86,7 @@ impl StepFunctions {
         let call = self.client.start_execution();
         let call = call.state_machine_arn(&self.state_machine).name(name);
         match call.input(input.to_string()).send().await {
-            Ok(started) => Ok(Started::Now(started.execution_arn)),
+            Ok(started) => Ok(Started::Now(ExecutionArn(started.execution_arn))),
             Err(error)
                 if error
                     .as_service_error()
@@ -119,7 +123,7 @@ impl Executions for StepFunctions {
 
     fn describe<'a>(
         &'a self,
-        arn: &'a str,
+        arn: &'a ExecutionArn,
     ) -> BoxFuture<'a, Result<Option<Execution>, ExecutionsError>> {
         Box::pin(self.describe_execution(arn))
     }
@@ -132,12 +136,8 @@ impl Executions for StepFunctions {
         Box::pin(self.start_execution(name, input))
     }
 
-    fn arn(&self, name: &str) -> String {
-        let machine = &self.state_machine;
-        format!(
-            "{}:{name}",
-            machine.replace(":stateMachine:", ":execution:")
-        )
+    fn arn(&self, name: &str) -> Option<ExecutionArn> {
+        ExecutionArn::child(&self.state_machine, name)
     }
 }
 
@@ -355,7 +355,7 @@ mod tests {
         });
         let (executions, _) = answers(200, found).await;
         assert_eq!(
-            executions.describe("arn:x").await,
+            executions.describe(&"arn:x".into()).await,
             Ok(Some(Execution {
                 status: ExecutionStatus::Aborted,
                 started_at: "2026-03-14T02:00:00.5Z".parse().unwrap(),
@@ -364,13 +364,14 @@ mod tests {
             }))
         );
         let (executions, _) = answers(400, error("ExecutionDoesNotExist")).await;
-        assert_eq!(executions.describe("arn:x").await, Ok(None));
+        assert_eq!(executions.describe(&"arn:x".into()).await, Ok(None));
     }
 
     #[test]
     fn an_execution_is_named_under_its_machine() {
         let arn = executions("http://127.0.0.1:1").arn("01K");
-        assert_eq!(arn, "arn:aws:states:eu-west-1:1:execution:recovery:01K");
+        let expected = "arn:aws:states:eu-west-1:1:execution:recovery:01K";
+        assert_eq!(arn, Some(expected.into()));
     }
 
     #[tokio::test]
@@ -379,7 +380,7 @@ mod tests {
         let (executions, asked) = answers(200, started).await;
         let input = json!({ "group": "g" });
         let now = executions.start("01K", &input).await;
-        assert_eq!(now, Ok(Started::Now("arn:x".to_owned())));
+        assert_eq!(now, Ok(Started::Now("arn:x".into())));
         assert!(asked.await.unwrap().contains("01K"));
 
         let (executions, _) = answers(400, error("ExecutionAlreadyExists")).await;

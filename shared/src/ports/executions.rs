@@ -6,6 +6,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::domain::ids::ExecutionArn;
 use crate::store::{ErrorClass, TaskToken};
 
 /// What an answer to a waiting task met (`SendTaskSuccess`, `SendTaskFailure`).
@@ -21,7 +22,7 @@ pub enum TaskAnswer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Started {
     /// It runs under this ARN: started by this call, or by an earlier one with the same name and input.
-    Now(String),
+    Now(ExecutionArn),
     /// One of this name ran before, or runs now with another input (`ExecutionAlreadyExists`).
     NameTaken,
 }
@@ -102,7 +103,7 @@ pub trait Executions: fmt::Debug + Send + Sync {
     /// Describes an execution; `None` if there is none (any more: they are kept for 90 days).
     fn describe<'a>(
         &'a self,
-        arn: &'a str,
+        arn: &'a ExecutionArn,
     ) -> BoxFuture<'a, Result<Option<Execution>, ExecutionsError>>;
 
     /// Starts an execution under `name`, which can be used once in 90 days.
@@ -112,8 +113,8 @@ pub trait Executions: fmt::Debug + Send + Sync {
         input: &'a Value,
     ) -> BoxFuture<'a, Result<Started, ExecutionsError>>;
 
-    /// The ARN of the execution of this name.
-    fn arn(&self, name: &str) -> String;
+    /// The ARN of the execution of this name; `None` if the state machine is not known.
+    fn arn(&self, name: &str) -> Option<ExecutionArn>;
 }
 
 impl dyn Executions {
@@ -124,7 +125,11 @@ impl dyn Executions {
     ///
     /// # Errors
     /// The call failed.
-    pub async fn name_use(&self, arn: &str, input: &Value) -> Result<NameUse, ExecutionsError> {
+    pub async fn name_use(
+        &self,
+        arn: &ExecutionArn,
+        input: &Value,
+    ) -> Result<NameUse, ExecutionsError> {
         Ok(match self.describe(arn).await? {
             None => NameUse::Free,
             Some(found) if found.input.as_ref() == Some(input) => NameUse::SameInput,

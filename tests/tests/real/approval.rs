@@ -7,10 +7,11 @@ use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use futures_util::future::{join_all, try_join_all};
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::{SignedDuration, Timestamp};
+use offset_guard::app::decide::LINK_HOLDER;
+use offset_guard::app::link::LinkId;
 use offset_guard::domain::approval::{ApprovalStatus, Decision};
 use offset_guard::domain::audit::AuditStatus;
 use offset_guard::domain::refusal::Refusal;
-use offset_guard::page::{LINK_HOLDER, LinkId};
 use offset_guard::store::Decided;
 use offset_guard_local::operator::{Function, Invoked, form_token, link_in, text_of};
 use offset_guard_tests::{Outcome, PATIENCE, World, on_kafka_4};
@@ -322,7 +323,7 @@ async fn a_forged_callback_approves_nothing(world: &World) -> Outcome {
             ("FAILED", "NOT_APPROVED"),
             "{output}"
         );
-        let states = entered(&executions, &asked.execution.arn).await?;
+        let states = entered(&executions, &asked.execution.arn.0).await?;
         let told = ["Admit", "Admitted", "Report", "Reported", "Failed"];
         assert!(states.ends_with(&told.map(str::to_owned)), "{states:?}");
         assert!(
@@ -344,7 +345,7 @@ async fn a_forged_callback_approves_nothing(world: &World) -> Outcome {
             "{}",
             audit.message
         );
-        assert_eq!(world.told(&asked.execution.arn)?.len(), 1);
+        assert_eq!(world.told(&asked.execution.arn.0)?.len(), 1);
 
         // The link is dead, for those who look and for those who had it open.
         let closed = asked.state(world).await?;
@@ -537,7 +538,7 @@ async fn a_rejection_is_told_with_its_reason(world: &World) -> Outcome {
         "{}",
         page.body
     );
-    let told = world.told(&asked.execution.arn)?;
+    let told = world.told(&asked.execution.arn.0)?;
     assert_eq!(told.len(), 1);
     assert!(
         told[0].contains("not today <b>&</b> *not* like this <!channel> ask <@U012ABCDEF>"),

@@ -174,7 +174,7 @@ fn execution(world: &World, started: &str) -> Result<Execution, Box<dyn Error>> 
     let arn = answer["executionArn"]
         .as_str()
         .ok_or(format!("no execution: {answer}"))?;
-    Ok(world.operator.execution(arn))
+    Ok(world.operator.execution(arn.into()))
 }
 
 #[tokio::test(flavor = "multi_thread")]

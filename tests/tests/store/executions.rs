@@ -7,9 +7,9 @@ async fn the_same_request_is_told_from_another_while_it_runs_and_afterwards() {
     let aws = SimulatedStepFunctions::start().await.unwrap();
     let executions = aws.executions();
     let executions: &dyn Executions = &executions;
-    let arn = executions.arn("k");
+    let arn = executions.arn("k").unwrap();
     assert_eq!(
-        arn,
+        arn.0,
         "arn:aws:states:us-east-1:000000000000:execution:recovery:k"
     );
     let (this, other) = (
@@ -24,7 +24,7 @@ async fn the_same_request_is_told_from_another_while_it_runs_and_afterwards() {
     );
     assert_eq!(start(&this).await, Started::Now(arn.clone()));
     for status in ["RUNNING", "SUCCEEDED", "ABORTED"] {
-        aws.put_with(&arn, status, &this);
+        aws.put_with(&arn.0, status, &this);
         assert_eq!(
             (taken(&this).await, taken(&other).await),
             (NameUse::SameInput, NameUse::OtherInput)

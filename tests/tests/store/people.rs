@@ -48,7 +48,7 @@ async fn made(store: &Store, requester: Requester, four_eyes: bool, dry_run: boo
         ..plan(plan_id(1), 2)
     };
     let made = PlanRecord {
-        execution: MADE_BY.to_owned(),
+        execution: MADE_BY.into(),
         created_at: now,
         dry_run,
         ..record(1, PlanResult::Ready(plan.clone()))
@@ -66,7 +66,7 @@ async fn take_over(config: &Config, store: &Store) -> (PlanVerdict, String) {
     };
     let input = json!({ "plan_id": plan_id(1).0 });
     let now = Timestamp::now();
-    let answer = run(config, store, STARTED, now, &input, connect)
+    let answer = run(config, store, &STARTED.into(), now, &input, connect)
         .await
         .unwrap();
     (answer.verdict, answer.summary)
@@ -81,7 +81,7 @@ async fn ask(store: &Store) {
         swept: false,
     };
     let ctx = context_of(store);
-    let asked = request_approval(&ctx, asking, STARTED, &plan_id(1), &token).await;
+    let asked = request_approval(&ctx, asking, &STARTED.into(), &plan_id(1), &token).await;
     assert!(asked.is_err());
 }
 
@@ -183,7 +183,7 @@ async fn admit_asks_the_note_and_the_configuration_and_not_the_plan() {
         let decided = store.decide(&link, &digest, approve, "grace", "", now);
         decided.await.unwrap();
         let step = PlanStep {
-            execution: STARTED.to_owned(),
+            execution: STARTED.into(),
             plan_id: plan.id.clone(),
         };
         let admission = admit_plan(&context(config(policy), &store, ()), &step)
@@ -209,9 +209,9 @@ async fn with_four_eyes_the_note_is_of_the_execution_that_carries_the_plan_out()
         let plan = made(&store, Requester::Verified(mara.clone()), true, false).await;
         let note = store.note_requester(noted, "hash", &mara, now).await;
         assert!(note.unwrap(), "{noted}");
-        let opened = Recovery::open(&plan, STARTED, now);
+        let opened = Recovery::open(&plan, &STARTED.into(), now);
         let held = Claim {
-            execution: STARTED.to_owned(),
+            execution: STARTED.into(),
             plan: plan.id.clone(),
             expires_at: now + SignedDuration::from_hours(2),
         };
@@ -223,7 +223,7 @@ async fn with_four_eyes_the_note_is_of_the_execution_that_carries_the_plan_out()
         let decided = store.decide(&link, &digest, approve, person("2"), "", now);
         decided.await.unwrap();
         let step = PlanStep {
-            execution: STARTED.to_owned(),
+            execution: STARTED.into(),
             plan_id: plan.id.clone(),
         };
         let admission = admit_plan(&context(config(true), &store, ()), &step)

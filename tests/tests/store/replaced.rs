@@ -14,7 +14,7 @@ use offset_guard_tests::context::context_of;
 use serde_json::json;
 
 use super::approvals::link;
-use super::support::{Table, at, claim, group, plan, plan_id, record, recovery};
+use super::support::{Table, at, claim, execution, group, plan, plan_id, record, recovery};
 
 #[tokio::test]
 async fn a_move_is_not_hidden_by_another_plan_in_the_place_of_the_one_that_was_approved() {
@@ -54,7 +54,7 @@ async fn a_move_is_not_hidden_by_another_plan_in_the_place_of_the_one_that_was_a
         let (opened, held) = (recovery(1), claim(1, at(1000)));
         store.open_recovery(&opened, &held, at(0)).await.unwrap();
         let approval = Approval {
-            execution: "execution-1".to_owned(),
+            execution: execution(1),
             created_at: at(0),
             ..pending_approval(&approved)
         };
@@ -76,11 +76,11 @@ async fn a_move_is_not_hidden_by_another_plan_in_the_place_of_the_one_that_was_a
             .unwrap();
 
         let state = serde_json::from_value(json!({ "plan_id": plan_id(1) })).unwrap();
-        let (own, began) = ("execution-1", Some(at(0)));
+        let (own, began) = (execution(1), Some(at(0)));
         let ctx = context_of(&store);
-        let ended = report::report_execution(&ctx, own, began, &state).await;
+        let ended = report::report_execution(&ctx, &own, began, &state).await;
         assert_eq!(ended.unwrap().code, code);
-        let audit = store.audit_of(own).await.unwrap().unwrap();
+        let audit = store.audit_of(&own).await.unwrap().unwrap();
         assert_eq!(audit.outcome, outcome, "{code}");
         assert_eq!(audit.group, Some(group()), "{code}");
         assert_ne!(audit.reason, "another", "{code}");

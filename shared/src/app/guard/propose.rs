@@ -19,7 +19,7 @@ use crate::domain::guard::run::{Deed, GUARD, GuardRun};
 use crate::domain::guard::sample::{Sample, of_latest_runs};
 use crate::domain::guard::verdict::{Evidence, Finding};
 use crate::domain::identity::Requester;
-use crate::domain::ids::PlanId;
+use crate::domain::ids::{ExecutionArn, PlanId};
 use crate::domain::offset::{ClusterId, TopicPartition};
 use crate::domain::plan::{PartitionMove, Plan, PlanRecord, PlanResult, check_plan};
 use crate::domain::planner::{Planned, Planning, Targets, plan, seconds};
@@ -375,7 +375,7 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
         let record = PlanRecord {
             grounds: plan.moves.iter().filter_map(of_move).collect(),
             id: id.clone(),
-            execution: run.id.clone(),
+            execution: ExecutionArn(run.id.clone()),
             created_at: plan.created_at,
             cluster: plan.cluster.clone(),
             group: plan.group.clone(),

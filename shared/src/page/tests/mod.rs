@@ -13,11 +13,12 @@ use aws_lambda_events::http::{HeaderMap, HeaderValue, Method};
 use jiff::{SignedDuration, Timestamp};
 use url::Url;
 
-use super::case::Case;
 use super::http::Request;
-use super::link::LinkId;
 use super::look::Look;
 use super::token::FormKey;
+use crate::app::approval_case::ApprovalCase;
+use crate::app::decide::LINK_HOLDER;
+use crate::app::link::LinkId;
 use crate::domain::approval::{ApprovalStatus, Decision};
 use crate::domain::checkpoint::PastCommit;
 use crate::domain::ids::{CheckpointId, PlanId};
@@ -59,8 +60,8 @@ fn look<'a>(link: &'a LinkId, key: &'a FormKey, now: Timestamp) -> Look<'a> {
     }
 }
 
-fn case(plan: Plan) -> Case {
-    Case {
+fn case(plan: Plan) -> ApprovalCase {
+    ApprovalCase {
         approval: pending_approval(&plan),
         plan,
         recovery: None,
@@ -71,11 +72,11 @@ fn case(plan: Plan) -> Case {
     }
 }
 
-fn pending() -> Case {
+fn pending() -> ApprovalCase {
     case(plan())
 }
 
-fn decided(status: ApprovalStatus) -> Case {
+fn decided(status: ApprovalStatus) -> ApprovalCase {
     let mut case = pending();
     case.approval.status = status;
     case.approval.decision = match status {
@@ -83,7 +84,7 @@ fn decided(status: ApprovalStatus) -> Case {
         ApprovalStatus::Rejected => Some(Decision::Reject),
         ApprovalStatus::Pending | ApprovalStatus::Expired | ApprovalStatus::Superseded => None,
     };
-    case.approval.decided_by = Some(super::LINK_HOLDER.to_owned());
+    case.approval.decided_by = Some(LINK_HOLDER.to_owned());
     case.approval.decided_at = Some(at("2026-03-14T02:10:00Z"));
     case.approval.reason = Some(String::new());
     case.approval.delivered_at = Some(at("2026-03-14T02:10:01Z"));
