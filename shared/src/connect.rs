@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::aws::msk_iam::MskIamTokens;
 use crate::aws::secrets::{Secret, Secrets, SecretsError};
 use crate::config::{AuthKind, ClusterConfig, Config};
 use crate::error::Error;
 use crate::failure::chain;
 use crate::kafka::{
-    Auth, ConnectionSettings, Credentials, GroupReader, GroupWriter, ReaderProgram, RecordKeeper,
-    RecordReader,
+    Auth, ConnectionSettings, GroupReader, GroupWriter, ReaderProgram, RecordKeeper, RecordReader,
+    SaslCredentials,
 };
 use crate::ports::{Brokers, Role};
 use crate::rest_proxy::{self, RestProxy};
@@ -125,9 +126,9 @@ async fn settings(
             .as_ref()
             .ok_or_else(|| Error::Broken("the cluster's authentication needs a secret".to_owned()))
     };
-    let credentials = || -> Result<Credentials, Error> {
+    let credentials = || -> Result<SaslCredentials, Error> {
         let secret = needed()?;
-        Ok(Credentials {
+        Ok(SaslCredentials {
             username: secret.field("username")?,
             password: Secret::new(secret.field("password")?),
             tls: true,
@@ -143,9 +144,9 @@ async fn settings(
             cert_pem: Secret::new(needed()?.field("certificate")?),
             key_pem: Secret::new(needed()?.field("private_key")?),
         },
-        AuthKind::MskIam { region } => Auth::MskIam {
-            region: region.clone(),
-        },
+        AuthKind::MskIam { region } => {
+            Auth::OauthBearer(Arc::new(MskIamTokens::new(region.clone())))
+        }
     };
     Ok(ConnectionSettings::new(
         cluster.bootstrap_servers.join(","),

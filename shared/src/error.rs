@@ -6,7 +6,6 @@ use crate::aws::secrets::SecretsError;
 use crate::domain::ids::ExecutionArn;
 use crate::environment::EnvError;
 use crate::failure::{ErrorClass, chain};
-use crate::kafka::KafkaError;
 use crate::ports::{BrokerError, BrokerErrorClass, ExecutionsError, NotifyError};
 use crate::store::{self, StoreError};
 
@@ -69,12 +68,6 @@ pub enum Error {
     /// Something that cannot be, was.
     #[error("{0}")]
     Broken(String),
-}
-
-impl From<KafkaError> for Error {
-    fn from(error: KafkaError) -> Self {
-        Self::Kafka(error.into())
-    }
 }
 
 impl Error {

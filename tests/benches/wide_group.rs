@@ -26,7 +26,7 @@ use offset_guard::domain::recovery::Outcome as Recovered;
 use offset_guard::domain::testing::pending_approval;
 use offset_guard::env::{Env, written};
 use offset_guard::kafka::{Auth, ConnectionSettings, GroupReader};
-use offset_guard::ports::{Brokers, Role};
+use offset_guard::ports::{Brokers, ReadGroups, Role};
 use offset_guard::store::{LinkHash, Store, TaskToken};
 use offset_guard::wire::{CheckpointEvent, PlanStep};
 use offset_guard_local::aws::LocalAws;

@@ -6,7 +6,7 @@ use lambda_runtime::{Error, LambdaEvent, service_fn};
 use offset_guard::app::{apply, observe, plan, rights, verify};
 use offset_guard::env::{Env, event, time_left};
 use offset_guard::error;
-use offset_guard::kafka::contained;
+use offset_guard::kafka;
 use offset_guard::ports::{Brokers, Role};
 use offset_guard::wire::RewindStep;
 use serde::Serialize;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 fn main() -> Result<(), Error> {
     // Before all else: a process that reads records is this program too, and needs nothing of what follows.
-    contained::serve_if_asked();
+    kafka::serve_if_asked();
     run()
 }
 

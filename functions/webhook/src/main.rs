@@ -16,6 +16,7 @@ use serde_json::Value;
 async fn main() -> Result<(), Error> {
     let env = Env::start().await?;
     let callers = callers(&env)?;
+    environment::required("OFFSET_GUARD_STATE_MACHINE")?;
     let deps = WebhookDeps {
         functions: env.functions(),
         executions: env.context().executions,
@@ -24,7 +25,6 @@ async fn main() -> Result<(), Error> {
             // Nobody asks the guard with a token.
             Callers::People(_) => String::new(),
         },
-        state_machine: environment::required("OFFSET_GUARD_STATE_MACHINE")?,
         callers,
         now: Timestamp::now,
         config: env.config,

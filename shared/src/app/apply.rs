@@ -10,6 +10,7 @@ use super::context::Context;
 use super::load::load_recovery;
 use super::people::Known;
 use super::{observe_stable, reread};
+use crate::domain::alter_size;
 use crate::domain::approval::{ApprovedPlan, Evidence, authorize};
 use crate::domain::guard::quarantine::Reread;
 use crate::domain::ids::PlanId;
@@ -20,7 +21,6 @@ use crate::domain::recovery::{AlterAnswer, LONGEST_REQUEST};
 use crate::domain::refusal::Refusal;
 use crate::domain::rights;
 use crate::error::Error;
-use crate::kafka::alter_size;
 use crate::ports::{AlterGroups, Brokers, ReadGroups, Role};
 use crate::wire::PlanStep;
 
@@ -181,7 +181,7 @@ async fn send<B: Brokers>(
     let store = &ctx.store;
     let attempt = ulid::Ulid::generate().to_string();
     let mut applied = Applied::default();
-    let requests = approved.requests(alter_size::LIMIT, alter_size::estimate);
+    let requests = approved.requests(alter_size::REQUEST_BYTES, alter_size::estimate_commit);
     for (index, request) in requests.iter().enumerate() {
         if let Some(refusal) = stop(ctx, &step.plan_id, apply_until).await? {
             let refusals = [refusal];

@@ -9,6 +9,7 @@ use super::context::Context;
 use super::load::load_recovery;
 use super::observe_stable;
 use super::plan::CLAIM_MARGIN;
+use crate::domain::alter_size;
 use crate::domain::group::{Activity, GroupObservation};
 use crate::domain::plan::Plan;
 use crate::domain::planner::{members_seen, seconds};
@@ -16,7 +17,6 @@ use crate::domain::policy::GroupPolicy;
 use crate::domain::recovery::Quiet;
 use crate::domain::refusal::Refusal;
 use crate::error::Error;
-use crate::kafka::alter_size;
 use crate::ports::{Brokers, Role};
 use crate::wire::PlanStep;
 
@@ -118,7 +118,7 @@ pub async fn observe_group<B: Brokers>(
 /// Whether a plan may only be applied to a group that was seen at rest twice: it was active while planning, or it
 /// needs more than one request, between which nothing may move.
 fn needs_rest(plan: &Plan) -> bool {
-    plan.waits_for_empty || alter_size::needs_several(plan)
+    plan.waits_for_empty || alter_size::needs_several_requests(plan)
 }
 
 /// How long a group is waited for.

@@ -117,7 +117,7 @@ pub trait Executions: fmt::Debug + Send + Sync {
     fn arn(&self, name: &str) -> Option<ExecutionArn>;
 }
 
-impl dyn Executions {
+impl dyn Executions + '_ {
     /// Whether the name of the execution `arn` is used, and whether with this very input.
     ///
     /// A start does not say that: while the execution runs, a repeated start is answered as if it had just begun, and
