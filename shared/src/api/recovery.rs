@@ -9,7 +9,6 @@ use super::http::Answer;
 use super::problem::Problem;
 use crate::app::asker::{Asker, is_key};
 use crate::app::find_recovery::{FoundRecovery, find_recovery};
-use crate::aws::step_functions::Status;
 use crate::config::{Config, Sender};
 use crate::domain::audit::Audit;
 use crate::domain::offset::GroupId;
@@ -17,6 +16,7 @@ use crate::domain::plan::{PlanRecord, PlanResult};
 use crate::domain::reasons;
 use crate::domain::recovery::Recovery;
 use crate::domain::recovery::progress::{Progress, RecoveryEnd, StoredPlan, StoredRecovery};
+use crate::ports::ExecutionStatus;
 
 /// Shows a recovery to an operator who may name its group: one that this asker asked for under the key `id`, or the one
 /// of the plan `id`. To all others it is as unknown as one that never was.
@@ -46,7 +46,7 @@ pub(super) async fn show(
         }
     }
     let progress = progress_of(plan.as_ref(), recovery.as_ref(), audit.as_ref());
-    let runs = execution.status == Status::Running;
+    let runs = execution.status == ExecutionStatus::Running;
     let stage = word_of(&progress, audit.is_some(), runs);
     let answer = Answer::new(200, stage, said(stage, audit.as_ref()))
         .with("id", id)
@@ -140,14 +140,14 @@ fn said(stage: &str, audit: Option<&Audit>) -> String {
     line.to_owned()
 }
 
-fn word(status: Status) -> &'static str {
+fn word(status: ExecutionStatus) -> &'static str {
     match status {
-        Status::Running => "RUNNING",
-        Status::Succeeded => "SUCCEEDED",
-        Status::Failed => "FAILED",
-        Status::TimedOut => "TIMED_OUT",
-        Status::Aborted => "ABORTED",
-        Status::Unknown => "UNKNOWN",
+        ExecutionStatus::Running => "RUNNING",
+        ExecutionStatus::Succeeded => "SUCCEEDED",
+        ExecutionStatus::Failed => "FAILED",
+        ExecutionStatus::TimedOut => "TIMED_OUT",
+        ExecutionStatus::Aborted => "ABORTED",
+        ExecutionStatus::Unknown => "UNKNOWN",
     }
 }
 

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 
 use crate::app::approval_case::ApprovalCase;
 use crate::domain::approval::ApprovalStatus;
+use crate::domain::group::MemberSeen;
 use crate::domain::recovery::progress::{Progress, RecoveryEnd};
-use crate::domain::refusal::MemberSeen;
 use crate::domain::text::time;
 
 /// One step of the way.
