@@ -178,7 +178,7 @@ impl Door<'_> {
             .map(|(_, approval)| approval);
         let recovery = load(store, &plan.id).await?.1;
         let known = Known::of(self.config, store, plan, &self.step.execution).await?;
-        let claim = store.claim(&plan.cluster_id, &plan.group).await?;
+        let claim = store.claim(&plan.group_key()).await?;
         let pre_image = store.pre_image(&plan.id).await?;
         let config_hash = self
             .config
