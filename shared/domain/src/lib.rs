@@ -5,9 +5,7 @@
 pub mod approval;
 pub mod audit;
 pub mod checkpoint;
-pub mod choice;
 pub mod disowned;
-pub mod executed;
 pub mod fleet;
 pub mod group;
 pub mod guard;
@@ -27,6 +25,7 @@ pub mod report;
 pub mod request;
 pub mod rights;
 pub mod secret;
+pub mod target;
 pub mod text;
 
 #[cfg(test)]

@@ -11,9 +11,7 @@ use super::approval::{
     Approval, ApprovalStatus, ApprovedPlan, Decision, Evidence, People, authorize,
 };
 use super::checkpoint::{Checkpoint, CheckpointHeader, checkpoint};
-use super::choice::{Older, PassedOver};
 use super::disowned::Disowned;
-use super::executed::Executed;
 use super::group::{
     GroupDescription, GroupObservation, GroupState, GroupType, Member, PartitionReading,
     TopicDescription,
@@ -26,13 +24,23 @@ use super::ids::{CheckpointId, PlanId};
 use super::offset::{
     ClusterId, CommittedOffset, Fault, FoundByTime, GroupId, TopicId, TopicPartition, Watermarks,
 };
-use super::plan::{Plan, Warning};
-use super::planner::{Planned, Planning, Targets, plan};
+use super::plan::{Plan, PlanResult};
+use super::planner::{Planned, Planning, plan_request};
 use super::policy::GroupPolicy;
-use super::recovery::{AlterAnswer, Claim, PartitionOutcome, PreImage, Recovery};
+use super::recovery::{Claim, Outcome, PartitionOutcome, PreImage, Recovery};
 use super::refusal::{MemberSeen, Refusal};
 use super::request::{Allowances, ResetSpec, RewindRequest, Selection};
 use super::rights::{self, Operation, Rights};
+use super::target::Target;
+use super::target::checkpoint::{CheckpointSource, resolve_checkpoint};
+use super::target::earliest::resolve_earliest;
+use super::target::executed::Executed;
+use super::target::finish::resolve_finish;
+use super::target::offsets::resolve_offsets;
+use super::target::shift::resolve_shift;
+use super::target::skip::{Skip, resolve_skip};
+use super::target::time::{FirstRecords, resolve_time};
+use super::target::undo::resolve_undo;
 
 pub(super) const EXECUTION: &str = "execution-1";
 
@@ -173,49 +181,18 @@ pub(super) fn found_at(offset: i64) -> FoundByTime {
     }
 }
 
-/// The target of a scene.
-pub(super) enum Target {
-    Checkpoint {
-        checkpoint: Checkpoint,
-        newest: Option<Checkpoint>,
-        later: Vec<CheckpointHeader>,
-        older: Vec<Older>,
-        passed_over: PassedOver,
-    },
-    Timestamp(
-        Timestamp,
-        BTreeMap<TopicPartition, Result<Option<FoundByTime>, Fault>>,
-    ),
+/// Where a scene is to go.
+#[derive(Debug)]
+pub(super) enum Goal {
+    Checkpoint(CheckpointSource),
+    Time(Timestamp, FirstRecords),
     Offsets(BTreeMap<TopicPartition, i64>),
     Shift(i64),
     Earliest,
-    /// A plan that was verified.
-    Undo(Plan, PreImage),
-    /// A plan of which some is on record.
-    Earlier(Earlier),
-    /// The commits at which records were read, these records, and whether two samples are all that there was.
-    Past(BTreeMap<TopicPartition, i64>, Vec<SkippedRecord>, bool),
+    Undo(Executed),
+    Finish(Executed),
+    Skip(Skip),
     Missing(Refusal),
-}
-
-/// An earlier plan that is to be undone or finished.
-pub(super) struct Earlier {
-    pub(super) finish: bool,
-    pub(super) plan: Plan,
-    pub(super) pre_image: PreImage,
-    pub(super) answers: BTreeMap<TopicPartition, AlterAnswer>,
-    pub(super) outcomes: BTreeMap<TopicPartition, PartitionOutcome>,
-}
-
-impl Earlier {
-    fn executed(&self) -> Executed<'_> {
-        Executed {
-            plan: &self.plan,
-            pre_image: &self.pre_image,
-            answers: &self.answers,
-            outcomes: &self.outcomes,
-        }
-    }
 }
 
 /// What is on record of a plan that was verified.
@@ -223,6 +200,21 @@ pub(super) fn applied(plan: &Plan) -> BTreeMap<TopicPartition, PartitionOutcome>
     let each = plan.moves.iter();
     each.map(|m| (m.partition.clone(), PartitionOutcome::Applied))
         .collect()
+}
+
+/// A plan of which that is on record.
+pub(super) fn executed(
+    plan: Plan,
+    pre_image: PreImage,
+    outcomes: BTreeMap<TopicPartition, PartitionOutcome>,
+) -> Executed {
+    Executed {
+        plan,
+        pre_image,
+        answers: BTreeMap::new(),
+        outcomes,
+        outcome: Outcome::Verified,
+    }
 }
 
 /// A record that is passed over, and where it is kept.
@@ -255,31 +247,54 @@ pub(super) fn reread(skipped: &SkippedRecord) -> Reread {
     }
 }
 
-impl Target {
+impl Goal {
     pub(super) fn checkpoint(checkpoint: Checkpoint) -> Self {
-        Self::Checkpoint {
-            checkpoint,
-            newest: None,
-            later: Vec::new(),
-            older: Vec::new(),
-            passed_over: PassedOver::default(),
-        }
+        Self::Checkpoint(CheckpointSource::new(checkpoint))
     }
 
-    pub(super) fn past(committed: &[(i32, i64)], records: Vec<SkippedRecord>) -> Self {
+    /// The undo of a plan that was applied and verified.
+    pub(super) fn undo(plan: Plan, pre_image: PreImage) -> Self {
+        let outcomes = applied(&plan);
+        Self::Undo(executed(plan, pre_image, outcomes))
+    }
+
+    pub(super) fn skip(committed: &[(i32, i64)], records: Vec<SkippedRecord>) -> Self {
         let committed = committed.iter().map(|(n, offset)| (p(*n), *offset));
-        Self::Past(committed.collect(), records, false)
+        Self::Skip(Skip {
+            committed: committed.collect(),
+            records,
+            ..Skip::default()
+        })
     }
 
     pub(super) fn offsets(offsets: &[(i32, i64)]) -> Self {
         Self::Offsets(offsets.iter().map(|(n, offset)| (p(*n), *offset)).collect())
+    }
+
+    /// The target that it resolves to.
+    pub(super) fn resolve(
+        &self,
+        request: &RewindRequest,
+        seen: &GroupObservation,
+    ) -> Result<Target, Refusal> {
+        match self {
+            Self::Checkpoint(source) => resolve_checkpoint(source, request, seen),
+            Self::Time(at, found) => Ok(resolve_time(*at, found, request, seen)),
+            Self::Offsets(offsets) => Ok(resolve_offsets(offsets, request, seen)),
+            Self::Shift(by) => Ok(resolve_shift(*by, request, seen)),
+            Self::Earliest => Ok(resolve_earliest(seen)),
+            Self::Undo(of) => resolve_undo(of, request, seen),
+            Self::Finish(of) => resolve_finish(of, request, seen),
+            Self::Skip(skip) => Ok(resolve_skip(skip, seen)),
+            Self::Missing(refusal) => Err(refusal.clone()),
+        }
     }
 }
 
 /// Everything that one plan is made of, owned, so that a case can change one thing of it.
 pub(super) struct Scene {
     pub(super) seen: GroupObservation,
-    pub(super) target: Target,
+    pub(super) goal: Goal,
     pub(super) allow: Allowances,
     pub(super) selection: Selection,
     pub(super) policy: GroupPolicy,
@@ -287,16 +302,12 @@ pub(super) struct Scene {
     pub(super) requester: Requester,
     pub(super) dry_run: bool,
     pub(super) looks: Vec<Sample>,
-    /// What a skip withholds.
-    pub(super) withheld: BTreeMap<TopicPartition, String>,
-    /// What a skip says of its quarantine topic.
-    pub(super) cautions: Vec<Warning>,
 }
 
 impl Scene {
     /// The incident: back to 08:00, when partition 1 was at 31.
     pub(super) fn incident() -> Self {
-        Self::from(Target::checkpoint(checkpoint_at(
+        Self::from(Goal::checkpoint(checkpoint_at(
             "cp-0800",
             "08:00:00",
             seen(&[31, 31, 31], &[31, 43, 31]),
@@ -304,10 +315,10 @@ impl Scene {
     }
 
     /// The group at 31/43/31, each log ending at 43, and another target.
-    pub(super) fn from(target: Target) -> Self {
+    pub(super) fn from(goal: Goal) -> Self {
         Self {
             seen: seen(&[31, 43, 31], &[43, 43, 43]),
-            target,
+            goal,
             allow: Allowances::default(),
             selection: Selection::All,
             policy: GroupPolicy::default(),
@@ -315,8 +326,6 @@ impl Scene {
             requester: Requester::Unverified,
             dry_run: false,
             looks: Vec::new(),
-            withheld: BTreeMap::new(),
-            cautions: Vec::new(),
         }
     }
 
@@ -325,15 +334,37 @@ impl Scene {
         self
     }
 
-    /// The checkpoint that is the target.
-    pub(super) fn source(&mut self) -> &mut Checkpoint {
-        match &mut self.target {
-            Target::Checkpoint { checkpoint, .. } => checkpoint,
-            _ => panic!("the target is no checkpoint"),
+    /// The checkpoint that it goes back to, with its evidence.
+    pub(super) fn checkpoint_source(&mut self) -> &mut CheckpointSource {
+        match &mut self.goal {
+            Goal::Checkpoint(source) => source,
+            other => panic!("no checkpoint: {other:?}"),
         }
     }
 
-    pub(super) fn plan(&self) -> Planned {
+    /// The checkpoint that it goes back to.
+    pub(super) fn source(&mut self) -> &mut Checkpoint {
+        &mut self.checkpoint_source().checkpoint
+    }
+
+    /// The earlier plan that it undoes or finishes.
+    pub(super) fn earlier(&mut self) -> &mut Executed {
+        match &mut self.goal {
+            Goal::Undo(of) | Goal::Finish(of) => of,
+            other => panic!("no earlier plan: {other:?}"),
+        }
+    }
+
+    /// What it passes over.
+    pub(super) fn skip(&mut self) -> &mut Skip {
+        match &mut self.goal {
+            Goal::Skip(skip) => skip,
+            other => panic!("no skip: {other:?}"),
+        }
+    }
+
+    /// The plan, where the group has no history of checkpoints.
+    pub(super) fn plan(&self) -> PlanResult {
         let request = RewindRequest {
             cluster: "local".to_owned(),
             group: GroupId("shipment-sync".to_owned()),
@@ -346,12 +377,8 @@ impl Scene {
             requested_by: "ana".to_owned(),
             requester: self.requester.clone(),
         };
-        let none = BTreeMap::new();
-        let applied = match &self.target {
-            Target::Undo(plan, _) => applied(plan),
-            _ => BTreeMap::new(),
-        };
-        plan(&Planning {
+        let target = self.goal.resolve(&request, &self.seen);
+        let planned = plan_request(&Planning {
             id: PlanId("plan-1".to_owned()),
             now: at("09:30:01"),
             request: &request,
@@ -360,54 +387,25 @@ impl Scene {
             pinned_cluster: self.pinned.as_ref(),
             seen: &self.seen,
             looks: &self.looks,
-            targets: match &self.target {
-                Target::Checkpoint {
-                    checkpoint,
-                    newest,
-                    later,
-                    older,
-                    passed_over,
-                } => Targets::Checkpoint {
-                    checkpoint,
-                    newest: newest.as_ref(),
-                    later,
-                    older,
-                    passed_over,
-                },
-                Target::Timestamp(at, offsets) => Targets::Timestamp { at: *at, offsets },
-                Target::Offsets(offsets) => Targets::Offsets(offsets),
-                Target::Shift(by) => Targets::Shift(*by),
-                Target::Earliest => Targets::Earliest,
-                Target::Undo(plan, pre_image) => Targets::Undo(Executed {
-                    plan,
-                    pre_image,
-                    answers: &none,
-                    outcomes: &applied,
-                }),
-                Target::Earlier(earlier) if earlier.finish => Targets::Finish(earlier.executed()),
-                Target::Earlier(earlier) => Targets::Undo(earlier.executed()),
-                Target::Past(committed, records, two_samples) => Targets::Past {
-                    committed,
-                    records,
-                    two_samples: *two_samples,
-                    withheld: &self.withheld,
-                    cautions: &self.cautions,
-                },
-                Target::Missing(refusal) => Targets::Missing(refusal),
-            },
-        })
+            target: target.as_ref(),
+        });
+        match planned {
+            Planned::Draft(draft) => PlanResult::Ready(draft.finish(None)),
+            Planned::NothingToDo(left_alone) => PlanResult::NothingToDo(left_alone),
+            Planned::Refused(refusals) => PlanResult::Refused(refusals),
+        }
     }
 
     pub(super) fn ready(&self) -> Plan {
         match self.plan() {
-            Planned::Ready(plan) => *plan,
+            PlanResult::Ready(plan) => plan,
             other => panic!("no plan: {other:?}"),
         }
     }
 
     pub(super) fn refused(&self) -> Vec<Refusal> {
         match self.plan() {
-            Planned::Refused(refusals) => refusals,
+            PlanResult::Refused(refusals) => refusals,
             other => panic!("not refused: {other:?}"),
         }
     }

@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::checkpoint::{Checkpoint, CheckpointHeader};
-use super::ids::CheckpointId;
-use super::ids::PlanId;
-use super::offset::TopicPartition;
-use super::request::Selection;
+use crate::checkpoint::{Checkpoint, CheckpointHeader};
+use crate::ids::CheckpointId;
+use crate::ids::PlanId;
+use crate::offset::TopicPartition;
+use crate::request::Selection;
 
 /// A checkpoint from which some partitions are taken, because the plan's source is undone for them.
 #[derive(Debug, Clone, PartialEq, Eq)]
