@@ -31,6 +31,23 @@ pub struct GroupPolicy {
     pub guard: GuardPolicy,
 }
 
+impl GroupPolicy {
+    /// The same where a plan always waits for the group to be Empty: for as long as the policy says or, where it says
+    /// nothing, for as long as the plan may be applied. A stuck group usually still has its members, so a guard's plan is
+    /// made under this one.
+    #[must_use]
+    pub fn waiting_for_empty(&self) -> Self {
+        let longest = self
+            .apply_within_seconds
+            .saturating_sub(self.settle_seconds.saturating_add(1))
+            .max(1);
+        Self {
+            wait_for_empty_seconds: Some(self.wait_for_empty_seconds.unwrap_or(longest)),
+            ..self.clone()
+        }
+    }
+}
+
 impl Default for GroupPolicy {
     fn default() -> Self {
         Self {

@@ -19,6 +19,7 @@ pub mod approval;
 pub mod checkpoint;
 pub mod guard;
 pub mod incident;
+mod make_plan;
 pub mod observe;
 mod people;
 pub mod plan;

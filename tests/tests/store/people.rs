@@ -4,7 +4,7 @@ use aws_config::retry::RetryConfig;
 use aws_sdk_sfn::config::{BehaviorVersion, Region};
 use jiff::{SignedDuration, Timestamp};
 use offset_guard::app::approval::{Asking, admit, request};
-use offset_guard::app::plan::run;
+use offset_guard::app::plan::{PlanTask, run};
 use offset_guard::aws::step_functions::Executions;
 use offset_guard::config::Config;
 use offset_guard::domain::approval::Decision;
@@ -68,10 +68,12 @@ async fn take_over(config: &Config, store: &Store) -> (PlanVerdict, String) {
         ))
     };
     let input = json!({ "plan_id": plan_id(1).0 });
-    let now = Timestamp::now();
-    let answer = run(config, store, STARTED, now, &input, connect)
-        .await
-        .unwrap();
+    let step = PlanTask {
+        execution: STARTED,
+        started_at: Timestamp::now(),
+        input: &input,
+    };
+    let answer = run(config, store, &step, connect).await.unwrap();
     (answer.verdict, answer.summary)
 }
 

@@ -80,7 +80,10 @@ impl Making<'_> {
     fn plan(self) -> Planned {
         let (planning, target) = (self.planning, self.target);
         let mut refusals = unknown_requester(planning);
-        refusals.extend(group::refuse_cluster_and_group(planning, target.then.as_ref()));
+        refusals.extend(group::refuse_cluster_and_group(
+            planning,
+            target.then.as_ref(),
+        ));
 
         let mut moves = Vec::new();
         let mut left_alone = Vec::new();
@@ -143,10 +146,12 @@ impl Making<'_> {
             seen,
             ..
         } = self.planning;
-        let (state, group_type) = seen.description.as_ref().map_or(
-            (GroupState::Unknown, GroupType::Unknown),
-            |description| (description.state, description.group_type),
-        );
+        let (state, group_type) = seen
+            .description
+            .as_ref()
+            .map_or((GroupState::Unknown, GroupType::Unknown), |description| {
+                (description.state, description.group_type)
+            });
         let waits = waits_for_empty(policy);
         Plan {
             id: self.planning.id.clone(),

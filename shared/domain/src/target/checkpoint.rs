@@ -156,7 +156,9 @@ fn remember(source: &CheckpointSource, seen: &GroupObservation) -> Remembered {
     Remembered {
         cluster_id: checkpoint.cluster_id.clone(),
         topic_ids: topic_ids.collect(),
-        logs: partitions.map(|(at, then)| (at.clone(), then.log)).collect(),
+        logs: partitions
+            .map(|(at, then)| (at.clone(), then.log))
+            .collect(),
         truncations: find_truncations(source, seen),
         older: source.older.clone(),
         is_streams: committed.any(|then| then.committed.as_ref().is_some_and(is_streams_commit)),

@@ -14,7 +14,10 @@ use crate::checkpoint::{Checkpoint, CheckpointHeader};
 use crate::ids::CheckpointId;
 use crate::ids::PlanId;
 use crate::offset::TopicPartition;
+use crate::refusal::Refusal;
 use crate::request::Selection;
+
+use super::checkpoint::CheckpointSource;
 
 /// A checkpoint from which some partitions are taken, because the plan's source is undone for them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,6 +72,39 @@ pub struct Search<'a> {
     wanted: BTreeMap<TopicPartition, BTreeSet<PlanId>>,
     /// For what there is none: the older ones are of another log.
     of_another_log: Vec<TopicPartition>,
+}
+
+impl Choice {
+    /// What was chosen among `headers`, newest first, for a rewind to before a time.
+    ///
+    /// # Errors
+    /// Nothing usable is there for all that was asked for.
+    pub fn source(
+        self,
+        before: Timestamp,
+        headers: &[CheckpointHeader],
+    ) -> Result<CheckpointSource, Refusal> {
+        match self {
+            Self::Source {
+                checkpoint,
+                older,
+                passed_over,
+            } => Ok(CheckpointSource {
+                older,
+                passed_over,
+                ..CheckpointSource::new(*checkpoint)
+            }),
+            Self::Without(partitions) => Err(Refusal::PartitionsDisowned { before, partitions }),
+            Self::None(passed_over) => Err(Refusal::NoCheckpointBefore {
+                before,
+                oldest: headers
+                    .iter()
+                    .rfind(|header| header.disowned.is_empty())
+                    .map(|header| header.ended_at),
+                disowned: passed_over.count,
+            }),
+        }
+    }
 }
 
 impl<'a> Search<'a> {
@@ -192,10 +228,28 @@ fn asked(selection: &Selection, checkpoint: &Checkpoint) -> Vec<TopicPartition> 
         .collect()
 }
 
+/// A checkpoint that a request names.
+///
+/// # Errors
+/// A rewind undid some of what was asked for of it.
+pub fn find_named(
+    selection: &Selection,
+    header: &CheckpointHeader,
+    checkpoint: Checkpoint,
+) -> Result<CheckpointSource, Refusal> {
+    match undone_for(selection, header, &checkpoint) {
+        None => Ok(CheckpointSource::new(checkpoint)),
+        Some((by, partitions)) => Err(Refusal::CheckpointDisowned {
+            id: header.id.clone(),
+            by,
+            partitions,
+        }),
+    }
+}
+
 /// What a named checkpoint holds of the partitions asked for that a rewind undid: the first plan that did, and for
 /// which; none where it did for all.
-#[must_use]
-pub fn undone_for(
+fn undone_for(
     selection: &Selection,
     header: &CheckpointHeader,
     checkpoint: &Checkpoint,

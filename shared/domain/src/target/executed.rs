@@ -154,7 +154,13 @@ impl Executed {
                 .or_insert(m.topic_id);
         }
         let truncated = |then: &PartitionMove| {
-            let high = seen.partitions.get(&then.partition)?.log.as_ref().ok()?.high;
+            let high = seen
+                .partitions
+                .get(&then.partition)?
+                .log
+                .as_ref()
+                .ok()?
+                .high;
             (high < then.log.high).then(|| (then.partition.clone(), (then.log.high, high)))
         };
         Remembered {

@@ -59,7 +59,9 @@ pub fn resolve_finish(
         }
         // What is left of a plan that allowed it means the same.
         let may_rise = request.allow.clamp || m.may_rise_to.is_some();
-        judge_reading(seen, partition, |from, _| judge_commit(of, m, from, may_rise))
+        judge_reading(seen, partition, |from, _| {
+            judge_commit(of, m, from, may_rise)
+        })
     });
     let disowns = plan.disowns.map(|disowns| Undoes::Since(disowns.after));
     Ok(Target {

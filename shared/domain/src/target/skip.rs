@@ -36,7 +36,11 @@ pub fn resolve_skip(skip: &Skip, seen: &GroupObservation) -> Target {
             judge_commit(partition, from, *committed, &skip.records)
         }),
     };
-    let known: BTreeSet<_> = seen.partitions.keys().chain(skip.committed.keys()).collect();
+    let known: BTreeSet<_> = seen
+        .partitions
+        .keys()
+        .chain(skip.committed.keys())
+        .collect();
     let wanted = known
         .into_iter()
         .map(|partition| (partition.clone(), judge_one(partition)));

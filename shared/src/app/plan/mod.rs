@@ -1,0 +1,285 @@
+//! Plans a recovery: finds the target, reads the group, lets the rules decide, claims the group, stores the plan.
+
+mod claim;
+mod take_over;
+mod target;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+pub use self::claim::CLAIM_MARGIN;
+use self::claim::claim_group;
+use self::take_over::take_over;
+use self::target::Resolver;
+use super::make_plan::{PlanInputs, make_plan};
+use super::people::execution_name;
+use super::plan_id;
+use crate::config::Config;
+use crate::domain::identity::Requester;
+use crate::domain::ids::PlanId;
+use crate::domain::near::nearest;
+use crate::domain::offset::GroupId;
+use crate::domain::plan::{PlanRecord, PlanResult, partitions};
+use crate::domain::reasons;
+use crate::domain::refusal::Refusal;
+use crate::domain::request::RewindRequest;
+use crate::domain::text::{count, grouped};
+use crate::error::Error;
+use crate::ports::ReadGroups;
+use crate::store::{ErrorClass, Store};
+use crate::wire::{LONGEST_TEXT, PlanAnswer, PlanVerdict, parse_request, request_hash};
+
+/// What the step is given.
+#[derive(Debug, Clone, Copy)]
+pub struct PlanTask<'a> {
+    /// The ARN of the execution.
+    pub execution: &'a str,
+    /// When the execution began.
+    pub started_at: Timestamp,
+    /// The input of the execution.
+    pub input: &'a Value,
+}
+
+/// Plans what an execution's input asks for.
+///
+/// A retry of the step finds what its first try stored and answers the same.
+///
+/// # Errors
+/// The brokers or the table failed. A refusal is an answer, not an error.
+pub async fn run<R, F>(
+    config: &Config,
+    store: &Store,
+    step: &PlanTask<'_>,
+    connect: F,
+) -> Result<PlanAnswer, Error>
+where
+    R: ReadGroups,
+    F: AsyncFn(&str) -> Result<R, Error>,
+{
+    let (execution, input) = (step.execution, step.input);
+    let id = plan_id(execution, step.started_at);
+    if let Some(record) = store.plan(&id).await? {
+        return of_execution(execution, &record).map(answer);
+    }
+    if let Some(given) = input.get("plan_id") {
+        return take_over(config, store, step, (id, given), connect).await;
+    }
+    let now = Timestamp::now();
+    let empty = Value::Null;
+    let written = input.get("request").unwrap_or(&empty);
+    // Where exactly one cluster is configured, a request need not name it.
+    let only = config.cluster(None).map(|cluster| cluster.name.as_str());
+    let mut request = match parse_request(written, only) {
+        Ok(request) => request,
+        Err(refusals) => {
+            let refused = PlanRecord::refused(id, execution, now, refusals);
+            return keep(store, with_written(refused, written)).await;
+        }
+    };
+    let name = execution_name(execution);
+    let hash = request_hash(written);
+    if let Some(person) = store.requester(name, &hash, now).await? {
+        request.requester = Requester::Verified(person);
+    }
+    let record = Deciding {
+        config,
+        store,
+        execution,
+        now,
+        request: &request,
+    }
+    .decide(id, connect)
+    .await?;
+    keep(store, record).await
+}
+
+/// The record of a request that could not be read, with what can be read of it.
+fn with_written(refused: PlanRecord, written: &Value) -> PlanRecord {
+    // The group's name is part of a key, which has room for so much.
+    let text = |field: &str| -> String {
+        let text = written[field].as_str().unwrap_or_default();
+        text.chars().take(LONGEST_TEXT).collect()
+    };
+    PlanRecord {
+        cluster: text("cluster"),
+        group: GroupId(text("group")),
+        dry_run: true,
+        requested_by: text("requested_by"),
+        reason: text("reason"),
+        ..refused
+    }
+}
+
+/// Says of a group that does not exist which configured one may have been meant.
+fn name_near_groups(refusals: &mut [Refusal], config: &Config, request: &RewindRequest) {
+    let others = |group: &GroupId| *group != request.group;
+    for refusal in refusals {
+        if let Refusal::GroupNotFound { near, .. } = refusal {
+            *near = config
+                .nearest_group(&request.cluster, &request.group, others)
+                .map(|group| group.0.clone());
+        }
+    }
+}
+
+async fn keep(store: &Store, record: PlanRecord) -> Result<PlanAnswer, Error> {
+    match store.put_plan(&record).await {
+        Ok(()) => Ok(answer(&record)),
+        // Another try of this step, whose caller gave up on it, was faster: what it stored is what stands.
+        Err(error) if error.class == ErrorClass::Conflict => match store.plan(&record.id).await? {
+            Some(first) => of_execution(&record.execution, &first).map(answer),
+            None => Err(error.into()),
+        },
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A stored plan that this very execution made; anything else under its id is not what was asked for.
+fn of_execution<'a>(execution: &str, stored: &'a PlanRecord) -> Result<&'a PlanRecord, Error> {
+    if stored.execution == execution {
+        return Ok(stored);
+    }
+    Err(Error::Broken(format!(
+        "plan {} of execution {execution} was stored by {}; find out who wrote to the table, and ask again",
+        stored.id, stored.execution
+    )))
+}
+
+fn answer(record: &PlanRecord) -> PlanAnswer {
+    let (verdict, digest, summary) = match &record.result {
+        PlanResult::Refused(refusals) => {
+            let codes = reasons::codes(refusals);
+            (PlanVerdict::Refused, None, codes.join(", "))
+        }
+        PlanResult::NothingToDo(_) => (PlanVerdict::NothingToDo, None, "nothing to do".to_owned()),
+        PlanResult::Ready(plan) => {
+            let verdict = if record.dry_run {
+                PlanVerdict::DryRun
+            } else {
+                PlanVerdict::NeedsApproval
+            };
+            let summary = format!(
+                "{}, at most {} to replay, at most {} to skip",
+                partitions(plan.moves.len()),
+                count(plan.replayed(), "record"),
+                grouped(plan.skipped())
+            );
+            (verdict, Some(plan.digest().0), summary)
+        }
+    };
+    PlanAnswer {
+        verdict,
+        plan_id: record.id.clone(),
+        digest,
+        summary,
+    }
+}
+
+/// What a request is decided with.
+struct Deciding<'a> {
+    config: &'a Config,
+    store: &'a Store,
+    execution: &'a str,
+    now: Timestamp,
+    request: &'a RewindRequest,
+}
+
+impl Deciding<'_> {
+    /// Everything from the target to the claim.
+    async fn decide<R, F>(&self, id: PlanId, connect: F) -> Result<PlanRecord, Error>
+    where
+        R: ReadGroups,
+        F: AsyncFn(&str) -> Result<R, Error>,
+    {
+        let (store, request, now) = (self.store, self.request, self.now);
+        let resolved = self.config.resolve(&request.cluster, &request.group);
+        let Some(resolved) = resolved else {
+            let refused = PlanResult::Refused(vec![refuse_unconfigured(self.config, request)]);
+            return Ok(PlanRecord::new(id, self.execution, now, request, refused));
+        };
+        let groups = &connect(&request.cluster).await?;
+        let cluster_id = &groups.cluster_id().await?;
+        let resolver = Resolver {
+            store,
+            groups,
+            cluster_id,
+            request,
+            now,
+        };
+        let to = resolver.resolve().await?;
+        let looks = store.latest_looks(cluster_id, &request.group, now).await?;
+        let inputs = PlanInputs {
+            id,
+            execution: self.execution,
+            now,
+            request,
+            resolved: &resolved,
+            seen: &to.seen,
+            looks: &looks,
+            target: to.target.as_ref(),
+        };
+        let mut record = make_plan(store, inputs).await?;
+        if let PlanResult::Refused(refusals) = &mut record.result {
+            name_near_groups(refusals, self.config, request);
+        }
+        if let Some(live) = claim_group(store, &record, cluster_id).await? {
+            record.refuse(live);
+        }
+        Ok(record)
+    }
+}
+
+/// A group or a cluster that is not in the configuration. Whoever can start an execution may ask for any configured group.
+fn refuse_unconfigured(config: &Config, request: &RewindRequest) -> Refusal {
+    let near = match config.cluster(Some(&request.cluster)) {
+        Some(cluster) => config
+            .nearest_group(&cluster.name, &request.group, |_| true)
+            .map(|group| group.0.clone()),
+        None => {
+            let known = config.clusters().map(|cluster| cluster.name.as_str());
+            nearest(&request.cluster, known).map(str::to_owned)
+        }
+    };
+    Refusal::NotConfigured {
+        asked: format!("group {} on cluster {}", request.group.0, request.cluster),
+        near,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::offset::TopicPartition;
+
+    fn refused(execution: &str, refusals: Vec<Refusal>) -> PlanRecord {
+        PlanRecord::refused(
+            PlanId("01K".to_owned()),
+            execution,
+            Timestamp::UNIX_EPOCH,
+            refusals,
+        )
+    }
+
+    #[test]
+    fn the_steps_answer_is_a_line_however_many_refusals_there_are() {
+        let rejected = |partition| Refusal::BrokerRejected {
+            partition: TopicPartition::new("t", partition),
+            error: "E".to_owned(),
+        };
+        let mut refusals: Vec<_> = (0..10_000).map(rejected).collect();
+        refusals.push(Refusal::ApplySwitchedOff);
+        let answered = answer(&refused("e", refusals));
+        assert_eq!(
+            answered.summary,
+            "10,000 BROKER_REJECTED, APPLY_SWITCHED_OFF"
+        );
+    }
+
+    #[test]
+    fn a_plan_that_another_one_stored_under_the_id_is_not_answered() {
+        let stored = refused("guard", vec![Refusal::ApplySwitchedOff]);
+        assert!(of_execution("guard", &stored).is_ok());
+        let error = of_execution("execution", &stored).unwrap_err();
+        assert!(error.to_string().contains("was stored by guard"), "{error}");
+    }
+}
