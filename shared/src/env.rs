@@ -1,13 +1,11 @@
 //! What a function's process is given: read once at cold start, and every fault named by its variable.
 
-use std::env;
 use std::time::Instant;
 
 use aws_config::SdkConfig;
 use lambda_runtime::tracing::subscriber;
 use lambda_runtime::tracing::subscriber::filter::{EnvFilter, LevelFilter};
 use serde_json::Value;
-use url::Url;
 
 use crate::app::guard::{SecondSource, Sources};
 use crate::aws::lambda::Functions;
@@ -16,52 +14,11 @@ use crate::aws::step_functions::Executions;
 use crate::config::{ClusterConfig, Config};
 use crate::connect::{Role, rest_proxy_credentials, settings};
 use crate::domain::refusal::Refusal;
-use crate::error::{Error, chain};
+use crate::environment::{EnvError, optional, required};
+use crate::error::Error;
+use crate::failure::chain;
 use crate::kafka::{self, ReaderProgram};
 use crate::store::Store;
-
-/// A variable that a function needs and does not have.
-#[derive(Debug, thiserror::Error)]
-#[error("environment variable {name} {problem}")]
-pub struct EnvError {
-    name: &'static str,
-    problem: String,
-}
-
-/// A variable's value.
-///
-/// # Errors
-/// It is not set, or empty.
-pub fn required(name: &'static str) -> Result<String, EnvError> {
-    optional(name).ok_or_else(|| EnvError {
-        name,
-        problem: "is not set".to_owned(),
-    })
-}
-
-/// A variable's value, or `None` where it is not set or empty.
-#[must_use]
-pub fn optional(name: &'static str) -> Option<String> {
-    env::var(name).ok().filter(|value| !value.is_empty())
-}
-
-/// A variable's value as a URL.
-///
-/// # Errors
-/// It is not set, or no URL.
-pub fn url(name: &'static str) -> Result<Url, EnvError> {
-    let text = required(name)?;
-    // Joining a path to a URL replaces what stands behind its last slash.
-    let text = if text.ends_with('/') {
-        text
-    } else {
-        text + "/"
-    };
-    Url::parse(&text).map_err(|error| EnvError {
-        name,
-        problem: format!("is no URL ({error})"),
-    })
-}
 
 /// Whether applying is on where the table does not say. A function that asks has to be told: a variable that is missing or
 /// misspelt must not switch anything on.

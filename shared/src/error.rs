@@ -1,51 +1,15 @@
 //! Errors: the world failed. A refusal is not one of them, and neither is a bug.
 
-use std::error::Error as StdError;
-
 use lambda_runtime::Diagnostic;
 
 use crate::aws::secrets::SecretsError;
 use crate::aws::step_functions::ExecutionsError;
-use crate::env::EnvError;
+use crate::environment::EnvError;
+use crate::failure::{ErrorClass, chain};
 use crate::kafka::KafkaError;
-use crate::page::DeliverError;
 use crate::ports::{BrokerError, BrokerErrorClass};
 use crate::slack::SlackError;
 use crate::store::{self, StoreError};
-
-/// What can be done about an error. The state machine's `Retry` and `Catch` name these.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorClass {
-    /// The same call may succeed in a moment.
-    Transient,
-    /// Somebody else was first; read again before deciding anything.
-    Conflict,
-    /// The caller has to send something else.
-    InvalidRequest,
-    /// Neither time nor the caller can help: configuration, rights, or a defect.
-    Internal,
-}
-
-impl ErrorClass {
-    /// All of them, so that a test can compare the state machine's names with these.
-    pub const ALL: [Self; 4] = [
-        Self::Transient,
-        Self::Conflict,
-        Self::InvalidRequest,
-        Self::Internal,
-    ];
-
-    /// The Lambda `errorType`, which is what `ErrorEquals` sees.
-    #[must_use]
-    pub const fn error_type(self) -> &'static str {
-        match self {
-            Self::Transient => "OffsetGuard.Transient",
-            Self::Conflict => "OffsetGuard.Conflict",
-            Self::InvalidRequest => "OffsetGuard.InvalidRequest",
-            Self::Internal => "OffsetGuard.Internal",
-        }
-    }
-}
 
 /// Everything that can fail in a use case.
 #[derive(Debug, thiserror::Error)]
@@ -114,15 +78,6 @@ impl From<KafkaError> for Error {
     }
 }
 
-impl From<DeliverError> for Error {
-    fn from(error: DeliverError) -> Self {
-        match error {
-            DeliverError::Store(error) => Self::Store(error),
-            DeliverError::Executions(error) => Self::Executions(error),
-        }
-    }
-}
-
 impl Error {
     /// What can be done about it.
     #[must_use]
@@ -156,18 +111,6 @@ fn of_store(class: store::ErrorClass) -> ErrorClass {
         store::ErrorClass::Conflict => ErrorClass::Conflict,
         store::ErrorClass::Internal => ErrorClass::Internal,
     }
-}
-
-/// An error and everything that caused it, in one line. No cause repeats another's text.
-pub fn chain(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(source) = cause {
-        text.push_str(": ");
-        text.push_str(&source.to_string());
-        cause = source.source();
-    }
-    text
 }
 
 impl From<Error> for Diagnostic {

@@ -6,8 +6,8 @@
 //! - [`store`]: the table; [`aws`]: everything else of AWS; [`slack`]: messages.
 //! - [`rest_proxy`]: a second, read-only source of what a group is.
 //! - [`page`]: the approval page; [`oidc`]: how people sign in to it; [`api`]: alerts and operators' requests.
-//! - [`wire`]: what crosses the border; [`config`], [`connect`] and [`mod@env`]: what a process is given.
-//! - [`error`]: the world failed.
+//! - [`wire`]: what crosses the border; [`config`], [`connect`], [`mod@env`] and [`environment`]: what a process is given.
+//! - [`error`] and [`failure`]: what can fail, and what can be done about it.
 
 #![forbid(unsafe_code)]
 
@@ -22,7 +22,9 @@ pub mod aws;
 pub mod config;
 pub mod connect;
 pub mod env;
+pub mod environment;
 pub mod error;
+pub mod failure;
 pub mod oidc;
 pub mod page;
 pub mod rest_proxy;

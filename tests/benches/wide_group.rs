@@ -17,10 +17,11 @@ use jiff::Timestamp;
 use offset_guard::app::{apply, approval, checkpoint, observe, plan, plan_id, verify};
 use offset_guard::config::Config;
 use offset_guard::connect::Role;
-use offset_guard::domain::approval::{Approval, ApprovalStatus, Decision};
+use offset_guard::domain::approval::{Approval, Decision};
 use offset_guard::domain::offset::GroupId;
 use offset_guard::domain::plan::PlanResult;
 use offset_guard::domain::recovery::Outcome as Recovered;
+use offset_guard::domain::testing::pending_approval;
 use offset_guard::env::{Env, written};
 use offset_guard::kafka::{Auth, ConnectionSettings, GroupReader};
 use offset_guard::store::{LinkHash, Store, TaskToken};
@@ -264,19 +265,9 @@ async fn approve(config: &Config, store: &Store, execution: &str, before: &str) 
     };
     let now = Timestamp::now();
     let asked = Approval {
-        plan: id.clone(),
-        digest: plan.digest(),
         execution: execution.to_owned(),
         created_at: now,
-        approve_by: plan.approve_by,
-        status: ApprovalStatus::Pending,
-        decision: None,
-        from_dry_run: false,
-        decided_by: None,
-        decider: None,
-        decided_at: None,
-        reason: None,
-        delivered_at: None,
+        ..pending_approval(&plan)
     };
     let link = LinkHash::of(execution);
     store

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use offset_guard::error::ErrorClass;
+use offset_guard::failure::ErrorClass;
 use serde_json::Value;
 
 #[cfg(test)]

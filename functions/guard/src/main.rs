@@ -8,7 +8,8 @@ use lambda_runtime::{Error, LambdaEvent, service_fn};
 use offset_guard::app::guard::{self, Ends, GuardResult};
 use offset_guard::app::incident;
 use offset_guard::domain::guard::verdict::Status;
-use offset_guard::env::{self, Env, written};
+use offset_guard::env::{Env, written};
+use offset_guard::environment;
 use offset_guard::error;
 use offset_guard::kafka::contained;
 use offset_guard::wire::guard::GuardEvent;
@@ -26,7 +27,7 @@ fn main() -> Result<(), Error> {
 #[tokio::main]
 async fn run() -> Result<(), Error> {
     let env = Env::start().await?;
-    let machine = env::required("OFFSET_GUARD_STATE_MACHINE")?;
+    let machine = environment::required("OFFSET_GUARD_STATE_MACHINE")?;
     let (env, machine) = (&env, machine.as_str());
     lambda_runtime::run(service_fn(move |received: LambdaEvent<Value>| {
         handle(env, machine, received)

@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use offset_guard::api::{self, Callers, TokenIssuer, WebhookDeps};
-use offset_guard::env::{self, Env};
+use offset_guard::env::Env;
+use offset_guard::environment;
 use offset_guard::oidc;
 use serde_json::Value;
 
@@ -19,11 +20,11 @@ async fn main() -> Result<(), Error> {
         functions: env.functions(),
         executions: env.executions(),
         guard: match callers {
-            Callers::Senders => env::required("OFFSET_GUARD_GUARD_FUNCTION")?,
+            Callers::Senders => environment::required("OFFSET_GUARD_GUARD_FUNCTION")?,
             // Nobody asks the guard with a token.
             Callers::People(_) => String::new(),
         },
-        state_machine: env::required("OFFSET_GUARD_STATE_MACHINE")?,
+        state_machine: environment::required("OFFSET_GUARD_STATE_MACHINE")?,
         callers,
         now: Timestamp::now,
         config: env.config,
@@ -45,17 +46,17 @@ fn callers(env: &Env) -> Result<Callers, Error> {
     if !env.runs("people") {
         return Err("OFFSET_GUARD_STEPS is neither senders nor people".into());
     }
-    let groups = match env::optional("OFFSET_GUARD_OIDC_API_GROUPS") {
+    let groups = match environment::optional("OFFSET_GUARD_OIDC_API_GROUPS") {
         Some(groups) => {
             oidc::names(&groups).map_err(|problem| format!("OidcApiGroups {problem}"))?
         }
         None => BTreeSet::new(),
     };
     Ok(Callers::People(TokenIssuer::new(
-        env::required("OFFSET_GUARD_OIDC_ISSUER")?,
-        env::required("OFFSET_GUARD_OIDC_PERSON_CLAIM")?,
-        env::required("OFFSET_GUARD_OIDC_GROUPS_CLAIM")?,
+        environment::required("OFFSET_GUARD_OIDC_ISSUER")?,
+        environment::required("OFFSET_GUARD_OIDC_PERSON_CLAIM")?,
+        environment::required("OFFSET_GUARD_OIDC_GROUPS_CLAIM")?,
         groups,
-        env::optional("OFFSET_GUARD_OIDC_API_SCOPE"),
+        environment::optional("OFFSET_GUARD_OIDC_API_SCOPE"),
     )?))
 }

@@ -11,9 +11,9 @@ use super::identity::{Identity, Requester};
 use super::ids::PlanId;
 use super::offset::{CommittedOffset, Fault, GroupId, TopicPartition, Watermarks, distance};
 use super::plan::{CSV_VERSION, PartitionMove, Plan, PlanDigest, check_plan};
-use super::planner::{members_seen, seconds};
+use super::policy::seconds;
 use super::recovery::{Claim, PreImage, Recovery};
-use super::refusal::{Refusal, Stale};
+use super::refusal::{MemberSeen, Refusal, Stale};
 use super::rights::{self, Rights};
 use super::text::time;
 
@@ -474,7 +474,7 @@ fn staleness(plan: &Plan, evidence: &Evidence<'_>) -> Vec<Refusal> {
         Activity::Inactive => {}
         Activity::Active { state, members } => refusals.push(Refusal::GroupActive {
             state: state.to_string(),
-            members: members_seen(&members),
+            members: MemberSeen::all(&members),
         }),
         // Brought back from nothing: it is absent on purpose.
         Activity::Unproven { .. } if plan.finds_at_rest(seen) => {}

@@ -111,10 +111,7 @@ impl Incident {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
-    }
+    use crate::testing::at_second as at;
 
     fn incident(state: IncidentState) -> Incident {
         Incident {

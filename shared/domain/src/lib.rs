@@ -26,11 +26,11 @@ pub mod request;
 pub mod rights;
 pub mod secret;
 pub mod target;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod text;
 
 #[cfg(test)]
 mod properties;
-#[cfg(test)]
-mod testing;
 #[cfg(test)]
 mod wording;

@@ -1,8 +1,15 @@
 //! How one group is to be treated, as the configuration says.
 
+use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 
 use super::guard::policy::GuardPolicy;
+
+/// A `u32` of seconds, as policies have them, as a duration.
+#[must_use]
+pub fn seconds(seconds: u32) -> SignedDuration {
+    SignedDuration::from_secs(i64::from(seconds))
+}
 
 /// The resolved policy of one group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -18,7 +18,7 @@ use super::plan::{
 };
 use super::recovery::{AlterAnswer, Outcome, PartitionOutcome, PreImage, judge};
 use super::request::{Allowances, Selection};
-use super::testing::*;
+use crate::testing::*;
 
 /// One partition of a random scene: its log, where the group is, where the checkpoint has it.
 #[derive(Debug, Clone)]

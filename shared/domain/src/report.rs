@@ -352,18 +352,7 @@ mod tests {
         let plan = Scene::incident().ready();
         let mut recovery = recovery(&plan);
         let approval = approval(&plan);
-        let mut record = PlanRecord {
-            id: plan.id.clone(),
-            execution: EXECUTION.to_owned(),
-            created_at: plan.created_at,
-            cluster: plan.cluster.clone(),
-            group: plan.group.clone(),
-            dry_run: false,
-            requested_by: String::new(),
-            reason: String::new(),
-            grounds: Vec::new(),
-            result: PlanResult::Ready(plan),
-        };
+        let mut record = plan_record(plan);
         change(&mut record, &mut recovery);
         conclude(OnRecord {
             plan: Some(&record),
@@ -412,18 +401,7 @@ mod tests {
             missing: vec![],
         };
         let concluded = |recovery: &Recovery, error| {
-            let record = PlanRecord {
-                id: plan.id.clone(),
-                execution: EXECUTION.to_owned(),
-                created_at: plan.created_at,
-                cluster: plan.cluster.clone(),
-                group: plan.group.clone(),
-                dry_run: false,
-                requested_by: String::new(),
-                reason: String::new(),
-                grounds: Vec::new(),
-                result: PlanResult::Ready(plan.clone()),
-            };
+            let record = plan_record(plan.clone());
             conclude(OnRecord {
                 plan: Some(&record),
                 replaced: false,
@@ -508,16 +486,8 @@ mod tests {
         let plan = Scene::incident().ready();
         let approved = approval(&plan);
         let with = |result| PlanRecord {
-            id: plan.id.clone(),
-            execution: EXECUTION.to_owned(),
-            created_at: plan.created_at,
-            cluster: plan.cluster.clone(),
-            group: plan.group.clone(),
-            dry_run: false,
-            requested_by: String::new(),
-            reason: String::new(),
-            grounds: Vec::new(),
             result,
+            ..plan_record(plan.clone())
         };
         assert!(!is_replaced(
             &with(PlanResult::Ready(plan.clone())),

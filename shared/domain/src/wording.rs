@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::guard::quarantine::Kept;
-use super::guard::testing::failure;
 use super::guard::verdict::Verdict;
 use super::ids::CheckpointId;
 use super::ids::PlanId;
@@ -13,7 +12,8 @@ use super::offset::{Fault, TopicPartition};
 use super::plan::{LeftAlone, Warning};
 use super::refusal::{Refusal, Rejection, Stale};
 use super::rights::{Operation, ResourceType, Right};
-use super::testing::*;
+use crate::testing::guard::failure;
+use crate::testing::*;
 
 /// The names of an enum's variants, as its source has them: a variant that is new is missed by no test.
 fn variants(source: &str, name: &str) -> BTreeSet<String> {

@@ -67,10 +67,7 @@ pub(super) async fn is_from(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
-    }
+    use crate::domain::testing::at_second as at;
 
     fn rotated(current: &str, previous: Option<&str>) -> Rotating {
         Rotating {

@@ -28,7 +28,7 @@ use crate::aws::lambda::Functions;
 use crate::aws::secrets::Secrets;
 use crate::aws::step_functions::Executions;
 use crate::config::{Config, Sender, SenderKind};
-use crate::error::chain;
+use crate::failure::chain;
 use crate::store::Store;
 pub use http::{Answer, LONGEST_BODY, Request};
 use names::Asker;

@@ -3,7 +3,7 @@
 use crate::aws::secrets::SecretsError;
 use crate::aws::step_functions::ExecutionsError;
 use crate::domain::refusal::Refusal;
-use crate::error::chain;
+use crate::failure::chain;
 use crate::store::StoreError;
 
 use super::http::Answer;

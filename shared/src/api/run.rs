@@ -9,7 +9,7 @@ use super::WebhookDeps;
 use super::problem::Problem;
 use crate::config::AlertRules;
 use crate::domain::incident::{REQUEST_REMEMBERED, Subject};
-use crate::error::chain;
+use crate::failure::chain;
 use crate::store::{Claimed, IncidentClaim, StoreError};
 use crate::wire::guard::GuardEvent;
 

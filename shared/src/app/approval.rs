@@ -5,6 +5,7 @@ use serde::Serialize;
 use url::Url;
 
 use super::apply::load;
+use super::link::LinkId;
 use super::people::Known;
 use super::plan::CLAIM_MARGIN;
 use crate::aws::step_functions::Executions;
@@ -12,8 +13,8 @@ use crate::config::Config;
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
 use crate::domain::ids::PlanId;
 use crate::domain::refusal::Refusal;
-use crate::error::{Error, chain};
-use crate::page::LinkId;
+use crate::error::Error;
+use crate::failure::chain;
 use crate::slack::{Slack, messages};
 use crate::store::{LinkHash, Store, TaskToken};
 use crate::wire::PlanStep;

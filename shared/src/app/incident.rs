@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 
-use crate::error::{Error, chain};
+use crate::error::Error;
+use crate::failure::chain;
 use crate::store::Store;
 
 /// Does `work` for `incident`. `None`: its run has ended or lost its place, and nothing was done.

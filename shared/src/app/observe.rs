@@ -10,10 +10,10 @@ use super::plan::CLAIM_MARGIN;
 use crate::config::Config;
 use crate::domain::group::{Activity, GroupObservation};
 use crate::domain::plan::Plan;
-use crate::domain::planner::{members_seen, seconds};
 use crate::domain::policy::GroupPolicy;
+use crate::domain::policy::seconds;
 use crate::domain::recovery::Quiet;
-use crate::domain::refusal::Refusal;
+use crate::domain::refusal::{MemberSeen, Refusal};
 use crate::error::Error;
 use crate::kafka::alter_size;
 use crate::ports::ReadGroups;
@@ -96,7 +96,7 @@ where
     match observed.next {
         Next::GiveUp => {
             let (state, members) = match seen.activity() {
-                Activity::Active { state, members } => (state.to_string(), members_seen(&members)),
+                Activity::Active { state, members } => (state.to_string(), MemberSeen::all(&members)),
                 Activity::Unproven { seen } => (seen, Vec::new()),
                 Activity::Inactive => (
                     "Empty, but its offsets move: a tool writes them, or consumers that assign themselves"
@@ -195,10 +195,7 @@ fn fingerprint(seen: &GroupObservation) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp::from_second(1_800_000_000 + seconds).unwrap()
-    }
+    use crate::domain::testing::at_second as at;
 
     fn limits() -> Limits {
         Limits {

@@ -7,13 +7,14 @@ use serde_json::{Map, Value};
 use ulid::Ulid;
 
 use super::alert;
+use super::deliver::{Delivery, deliver_decision};
 use super::reconcile::{self, Standing as OwnerStanding};
 use super::report::{self, Own};
 use crate::aws::step_functions::{Execution, Executions, Started, Status, Told};
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
 use crate::domain::ids::PlanId;
-use crate::error::{Error, chain};
-use crate::page::{Delivery, deliver};
+use crate::error::Error;
+use crate::failure::chain;
 use crate::slack::Slack;
 use crate::store::{Lapse, LinkHash, Store};
 use crate::wire::{Asked, LONGEST_TEXT, Reconcile};
@@ -271,7 +272,7 @@ async fn wake(
         Standing::Closed(ApprovalStatus::Approved | ApprovalStatus::Rejected)
             if approval.delivered_at.is_none() =>
         {
-            let delivery = deliver(store, executions, &link, &approval, now).await?;
+            let delivery = deliver_decision(store, executions, &link, &approval, now).await?;
             if delivery == Delivery::Delivered {
                 swept.delivered += 1;
             }

@@ -6,7 +6,7 @@ use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
 use serde::Serialize;
 
-use crate::error::{ErrorClass, chain};
+use crate::failure::{ErrorClass, chain};
 
 /// Lambda. Cheap to clone.
 #[derive(Debug, Clone)]

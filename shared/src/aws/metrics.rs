@@ -9,7 +9,7 @@ use std::io::Write;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::env;
+use crate::environment;
 
 pub mod guard;
 
@@ -114,7 +114,7 @@ impl Line {
 
     /// Adds numbers, told apart by the function alone: what an alarm can name when it is deployed.
     fn by_function(self, numbers: &[(&'static str, Unit, u64)]) -> Self {
-        let function = env::optional("AWS_LAMBDA_FUNCTION_NAME");
+        let function = environment::optional("AWS_LAMBDA_FUNCTION_NAME");
         let function = function.as_deref().unwrap_or("local");
         self.with(&[("FunctionName", function)], numbers)
     }
@@ -156,7 +156,7 @@ fn dimension(text: &str) -> String {
 
 fn write(line: &Line) {
     // At the lowest level that is let through, a metric is there whatever level the function logs at.
-    let level = env::optional("AWS_LAMBDA_LOG_LEVEL").unwrap_or("INFO".to_owned());
+    let level = environment::optional("AWS_LAMBDA_LOG_LEVEL").unwrap_or("INFO".to_owned());
     let line = line.json(&level);
     // One write, so that no other line of the log comes in between. Nothing waits for a metric.
     let _ = std::io::stdout().write_all(format!("{line}\n").as_bytes());

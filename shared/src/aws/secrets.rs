@@ -8,7 +8,7 @@ use aws_sdk_secretsmanager::error::SdkError;
 use jiff::Timestamp;
 use tokio::sync::Mutex;
 
-use crate::error::ErrorClass;
+use crate::failure::ErrorClass;
 pub use offset_guard_domain::secret::Secret;
 
 /// How long a value is used before it is read again. Short enough for a rotation, long enough for an invocation.

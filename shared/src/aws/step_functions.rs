@@ -10,7 +10,7 @@ use aws_sdk_sfn::types::ExecutionStatus;
 use jiff::{Timestamp, Unit};
 use serde_json::Value;
 
-use crate::error::chain;
+use crate::failure::chain;
 use crate::store::{ErrorClass, TaskToken};
 
 /// Step Functions. Cheap to clone.

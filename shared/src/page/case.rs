@@ -1,29 +1,10 @@
-//! Everything that is known of one approval, and what may be said of it at an instant.
-
-use std::collections::BTreeMap;
+//! What may be said of an approval at an instant.
 
 use jiff::Timestamp;
 
-use crate::domain::approval::{Approval, ApprovalStatus, Decision, Standing};
-use crate::domain::audit::Audit;
-use crate::domain::checkpoint::PastCommit;
-use crate::domain::offset::TopicPartition;
-use crate::domain::plan::Plan;
-use crate::domain::recovery::{Outcome, PartitionOutcome, Recovery};
-
-/// One approval, its plan and how far the recovery came.
-#[derive(Debug, Clone)]
-pub(super) struct Case {
-    pub(super) approval: Approval,
-    pub(super) plan: Plan,
-    pub(super) recovery: Option<Recovery>,
-    pub(super) result: BTreeMap<TopicPartition, PartitionOutcome>,
-    /// The log start that was committed, where it had passed the plan's target.
-    pub(super) raised: BTreeMap<TopicPartition, i64>,
-    pub(super) audit: Option<Audit>,
-    /// What the checkpoints before the plan hold of the partition that is pictured, oldest first.
-    pub(super) past: Vec<PastCommit>,
-}
+use crate::app::approval_case::ApprovalCase;
+use crate::domain::approval::{ApprovalStatus, Standing};
+use crate::domain::recovery::Outcome;
 
 /// Where a case stands, as the page's headline says it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +35,7 @@ pub(super) enum Stage {
     EndedUnproven,
 }
 
-impl Case {
+impl ApprovalCase {
     pub(super) fn stage(&self, now: Timestamp) -> Stage {
         match self.approval.standing(now) {
             Standing::Open => Stage::Open,
@@ -114,27 +95,5 @@ impl Case {
             | Stage::Undecided
             | Stage::Rejected => false,
         }
-    }
-
-    /// The stored decision that has not reached the waiting execution, if there is one.
-    pub(super) fn undelivered(&self) -> Option<Decision> {
-        if self.approval.delivered_at.is_some() {
-            return None;
-        }
-        match self.approval.stands() {
-            ApprovalStatus::Approved => Some(Decision::Approve),
-            ApprovalStatus::Rejected => Some(Decision::Reject),
-            ApprovalStatus::Pending | ApprovalStatus::Expired | ApprovalStatus::Superseded => None,
-        }
-    }
-
-    /// The same, as long as nothing else shows that the execution has it or has ended.
-    pub(super) fn awaits_delivery(&self) -> Option<Decision> {
-        let went_on = self
-            .recovery
-            .as_ref()
-            .is_some_and(|r| r.apply_by.is_some() || r.closed_at.is_some());
-        self.undelivered()
-            .filter(|_| !went_on && self.audit.is_none())
     }
 }

@@ -2,14 +2,15 @@
 
 use jiff::Timestamp;
 
-use super::case::{Case, Stage};
+use super::case::Stage;
 use super::form::Form;
 use super::http::Response;
-use super::link::LinkId;
 use super::problem::{Problem, RETRY_SECONDS};
 use super::token::{BadToken, FormKey, Signed, VALID_FOR};
 use super::view::{self, Forms, Resend, Shown};
 use super::visible::{visible, visible_name};
+use crate::app::approval_case::ApprovalCase;
+use crate::app::link::LinkId;
 use crate::domain::approval::{Decision, Standing};
 use crate::domain::identity::{Identity, Requester};
 use crate::domain::plan::Plan;
@@ -48,7 +49,7 @@ pub(super) enum Step {
 
 impl Look<'_> {
     /// What is to be done with a form. Nothing is done yet.
-    pub(super) fn judge(&self, case: &Case, form: &Form) -> Result<Step, Problem> {
+    pub(super) fn judge(&self, case: &ApprovalCase, form: &Form) -> Result<Step, Problem> {
         let decision = form.decision.ok_or(Problem::Token(BadToken::Forged))?;
         let signed = self.signed(case, decision);
         let token = self.key.check(&form.token, &signed, self.now);
@@ -85,21 +86,21 @@ impl Look<'_> {
         Ok(Step::Decide(decision))
     }
 
-    pub(super) fn show(&self, case: &Case) -> Result<Response, Problem> {
+    pub(super) fn show(&self, case: &ApprovalCase) -> Result<Response, Problem> {
         self.stands(self.status(case), case, None)
     }
 
-    pub(super) fn too_late(&self, case: &Case) -> Result<Response, Problem> {
+    pub(super) fn too_late(&self, case: &ApprovalCase) -> Result<Response, Problem> {
         let notice = "It can no longer be decided. What you sent has changed nothing.";
         self.stands(self.status(case), case, Some(notice))
     }
 
-    pub(super) fn already(&self, case: &Case) -> Result<Response, Problem> {
+    pub(super) fn already(&self, case: &ApprovalCase) -> Result<Response, Problem> {
         let notice = "This was decided before. What you sent has changed nothing.";
         self.stands(409, case, Some(notice))
     }
 
-    fn status(&self, case: &Case) -> u16 {
+    fn status(&self, case: &ApprovalCase) -> u16 {
         match case.stage(self.now) {
             Stage::Expired | Stage::Superseded | Stage::Undecided => 410,
             Stage::Open
@@ -115,7 +116,12 @@ impl Look<'_> {
     }
 
     /// How the case stands, and what became of the request.
-    fn stands(&self, status: u16, case: &Case, notice: Option<&str>) -> Result<Response, Problem> {
+    fn stands(
+        &self,
+        status: u16,
+        case: &ApprovalCase,
+        notice: Option<&str>,
+    ) -> Result<Response, Problem> {
         let shown = Shown {
             notice: notice.map(str::to_owned),
             resend: case
@@ -126,7 +132,11 @@ impl Look<'_> {
         self.render(status, case, shown)
     }
 
-    pub(super) fn wrong_name(&self, case: &Case, typed: String) -> Result<Response, Problem> {
+    pub(super) fn wrong_name(
+        &self,
+        case: &ApprovalCase,
+        typed: String,
+    ) -> Result<Response, Problem> {
         let shown = Shown {
             typed: Some(typed),
             notice: Some(
@@ -137,7 +147,7 @@ impl Look<'_> {
         self.render(422, case, shown)
     }
 
-    pub(super) fn no_reason(&self, case: &Case) -> Result<Response, Problem> {
+    pub(super) fn no_reason(&self, case: &ApprovalCase) -> Result<Response, Problem> {
         let shown = Shown {
             reason_missing: true,
             notice: Some("A rejection needs a reason. Nothing was decided.".to_owned()),
@@ -146,12 +156,12 @@ impl Look<'_> {
         self.render(422, case, shown)
     }
 
-    pub(super) fn same_eyes(&self, case: &Case) -> Result<Response, Problem> {
+    pub(super) fn same_eyes(&self, case: &ApprovalCase) -> Result<Response, Problem> {
         let notice = "Another person has to approve this. Nothing was decided.";
         self.stands(403, case, Some(notice))
     }
 
-    pub(super) fn no_longer_waiting(&self, case: &Case) -> Result<Response, Problem> {
+    pub(super) fn no_longer_waiting(&self, case: &ApprovalCase) -> Result<Response, Problem> {
         let shown = Shown {
             notice: Some(
                 "The recovery no longer waits for this decision: it has it already, or it has ended."
@@ -162,7 +172,7 @@ impl Look<'_> {
         self.render(410, case, shown)
     }
 
-    pub(super) fn not_delivered(&self, case: &Case) -> Result<Response, Problem> {
+    pub(super) fn not_delivered(&self, case: &ApprovalCase) -> Result<Response, Problem> {
         let shown = Shown {
             notice: Some(
                 "The decision is stored, but has not reached the recovery. It is sent again by itself; \
@@ -175,7 +185,7 @@ impl Look<'_> {
         Ok(self.render(503, case, shown)?.retry_after(RETRY_SECONDS))
     }
 
-    fn render(&self, status: u16, case: &Case, shown: Shown) -> Result<Response, Problem> {
+    fn render(&self, status: u16, case: &ApprovalCase, shown: Shown) -> Result<Response, Problem> {
         let approval = &case.approval;
         let forms = (approval.standing(self.now) == Standing::Open).then(|| {
             let until = (self.now + VALID_FOR).min(approval.approve_by);
@@ -213,18 +223,18 @@ impl Look<'_> {
         })
     }
 
-    fn resend(&self, case: &Case, decision: Decision) -> Resend {
+    fn resend(&self, case: &ApprovalCase, decision: Decision) -> Resend {
         Resend {
             decision,
             token: self.sign(case, decision, self.now + VALID_FOR),
         }
     }
 
-    fn sign(&self, case: &Case, decision: Decision, until: Timestamp) -> String {
+    fn sign(&self, case: &ApprovalCase, decision: Decision, until: Timestamp) -> String {
         self.key.sign(&self.signed(case, decision), until)
     }
 
-    fn signed<'c>(&'c self, case: &'c Case, decision: Decision) -> Signed<'c> {
+    fn signed<'c>(&'c self, case: &'c ApprovalCase, decision: Decision) -> Signed<'c> {
         Signed {
             link: self.link,
             decision,

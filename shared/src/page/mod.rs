@@ -7,10 +7,8 @@
 mod case;
 mod chart;
 mod cookie;
-mod deliver;
 mod form;
 mod http;
-mod link;
 mod look;
 mod problem;
 mod progress;
@@ -22,9 +20,7 @@ mod view;
 mod visible;
 
 #[cfg(test)]
-pub(crate) mod tests;
-
-use std::time::Duration;
+mod tests;
 
 use aws_lambda_events::apigw::ApiGatewayV2httpResponse;
 use aws_lambda_events::http::Method;
@@ -32,26 +28,22 @@ use jiff::Timestamp;
 use serde_json::Value;
 use url::Url;
 
+use crate::app::approval_case::{ApprovalCase, load_case, read_past};
+use crate::app::decide::{Deciding, MadeDecision, Settled, decide_approval, settle_decision};
+use crate::app::deliver::Delivery;
+use crate::app::link::LinkId;
 use crate::aws::step_functions::Executions;
-use crate::domain::approval::{Approval, Decision};
 use crate::domain::checkpoint::PastCommit;
-use crate::domain::identity::Decider;
-use crate::domain::plan::{CSV_VERSION, Plan, PlanResult};
-use crate::error::chain;
-use crate::store::{Decided, LinkHash, Store, StoreError};
-use case::Case;
-pub use deliver::{DeliverError, Delivery, deliver};
+use crate::domain::plan::Plan;
+use crate::failure::chain;
+use crate::store::{LinkHash, Store};
 use form::Form;
 pub use http::{Request, Response};
-pub use link::LinkId;
 use look::{Look, Step};
 use problem::Problem;
 pub use signin::SignIn;
 pub use token::{FormKey, KeyTooShort, PREVIOUS_FOR, VALID_FOR};
 pub use visible::visible;
-
-/// Who decided, where possession of the link is all that is asked for.
-pub const LINK_HOLDER: &str = "a holder of the link (identity not verified)";
 
 /// What the page needs.
 #[derive(Debug, Clone)]
@@ -107,7 +99,7 @@ async fn answer(request: &Request, deps: &PageDeps) -> Result<Response, Problem>
         Some(sign_in) => Some(signin::person(request, sign_in, deps)?),
     };
     let hash = LinkHash::of(link.expose());
-    let mut case = load(&deps.store, &hash).await?;
+    let mut case = load_case(&deps.store, &hash).await?;
     let now = (deps.now)();
     let look = Look {
         link: &link,
@@ -125,6 +117,12 @@ async fn answer(request: &Request, deps: &PageDeps) -> Result<Response, Problem>
         }
         Ask::Decide(form) => form,
     };
+    let deciding = Deciding {
+        store: &deps.store,
+        executions: &deps.executions,
+        link: &hash,
+        now,
+    };
     let step = look.judge(&case, &form)?;
     // A decision waits for no picture.
     if !matches!(step, Step::Decide(_) | Step::Deliver) {
@@ -140,55 +138,37 @@ async fn answer(request: &Request, deps: &PageDeps) -> Result<Response, Problem>
             // Sending the same decision once more is how an undelivered one is repaired: that is no contradiction.
             let repairs = case.undelivered() == form.decision;
             let approval = case.approval.clone();
-            tell(deps, &look, &hash, case, approval, !repairs).await
+            let settled = settle_decision(deciding, approval, !repairs).await?;
+            show_settled(&look, &deps.store, case, settled).await
         }
         Step::Decide(decision) => {
-            // No reason is asked for with an approval.
-            let reason = match decision {
-                Decision::Approve => "",
-                Decision::Reject => form.reason.as_str(),
+            let made = MadeDecision {
+                decision,
+                digest: &case.approval.digest,
+                person: person.as_ref(),
+                reason: &form.reason,
             };
-            let digest = &case.approval.digest;
-            let by = person
-                .clone()
-                .map_or(Decider::from(LINK_HOLDER), Decider::from);
-            let decide = deps.store.decide(&hash, digest, decision, by, reason, now);
-            let decided = decide.await?;
-            let (approval, already) = match decided {
-                Decided::Now(approval) => {
-                    tracing::info!(plan = %approval.plan, decision = decision.as_str(), "decided");
-                    (approval, false)
-                }
-                Decided::Already(approval) => (approval, true),
-            };
-            tell(deps, &look, &hash, case, approval, already).await
+            let settled = decide_approval(deciding, made).await?;
+            show_settled(&look, &deps.store, case, settled).await
         }
     }
 }
 
-/// Delivers a decision that stands and shows what came of it: anew, or that it was made `already`.
-async fn tell(
-    deps: &PageDeps,
+/// Shows what came of a decision.
+async fn show_settled(
     look: &Look<'_>,
-    hash: &LinkHash,
-    mut case: Case,
-    approval: Approval,
-    already: bool,
+    store: &Store,
+    mut case: ApprovalCase,
+    settled: Settled,
 ) -> Result<Response, Problem> {
-    let mut delivery = deliver(&deps.store, &deps.executions, hash, &approval, look.now).await;
-    if matches!(delivery, Ok(Delivery::NoLongerWaiting))
-        && told_meanwhile(&deps.store, hash).await?
-    {
-        delivery = Ok(Delivery::Delivered);
-    }
-    case.approval = approval;
-    match delivery {
+    case.approval = settled.approval;
+    match settled.delivery {
         Ok(Delivery::Delivered) => {
             if case.approval.delivered_at.is_none() {
                 case.approval.delivered_at = Some(look.now);
             }
-            if already {
-                case.past = past(&deps.store, &case.plan, look.now).await;
+            if settled.already {
+                case.past = past(store, &case.plan, look.now).await;
                 look.already(&case)
             } else {
                 Ok(Response::see_other(look.link.expose()))
@@ -204,86 +184,11 @@ async fn tell(
     }
 }
 
-/// Whether another click has told the execution. It does so and notes it in two steps, so this looks a few times.
-async fn told_meanwhile(store: &Store, hash: &LinkHash) -> Result<bool, StoreError> {
-    for _ in 0..LOOKS {
-        let approval = store.approval(hash).await?;
-        if approval.is_some_and(|approval| approval.delivered_at.is_some()) {
-            return Ok(true);
-        }
-        tokio::time::sleep(BETWEEN_LOOKS).await;
-    }
-    Ok(false)
-}
-
-/// How often, and how far apart: about as long as a write to the table takes on a bad day.
-const LOOKS: u32 = 4;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
-
-/// How long the past of a picture is waited for.
-const PICTURE_LIMIT: Duration = Duration::from_secs(2);
-
-/// Everything that is known of the approval behind a link, without its picture.
-async fn load(store: &Store, hash: &LinkHash) -> Result<Case, Problem> {
-    let approval = store.approval(hash).await?.ok_or(Problem::Unknown)?;
-    let record = store.plan(&approval.plan).await?;
-    let Some(PlanResult::Ready(plan)) = record.map(|record| record.result) else {
-        return Err(Problem::PlanGone);
-    };
-    if plan.csv_version != CSV_VERSION {
-        return Err(Problem::OtherRelease);
-    }
-    if plan.digest() != approval.digest {
-        tracing::error!(plan = %plan.id, "the stored plan is not the one that approval was asked for");
-        return Err(Problem::OtherPlan);
-    }
-    let recovery = store.recovery(&plan.id).await?;
-    // One plan is executed once: another execution's recovery says nothing about this approval.
-    let recovery = recovery.filter(|recovery| recovery.execution == approval.execution);
-    let result = match &recovery {
-        Some(_) => store.result(&plan.id).await?,
-        None => None,
-    };
-    let rises = plan.moves.iter().any(|m| m.may_rise_to.is_some());
-    let applied = recovery.as_ref().is_some_and(|r| r.apply_until.is_some());
-    let pre_image = match rises && applied {
-        true => store.pre_image(&plan.id).await?,
-        false => None,
-    };
-    let audit = store.audit_of(&approval.execution).await?;
-    Ok(Case {
-        approval,
-        plan,
-        recovery,
-        result: result.unwrap_or_default(),
-        raised: pre_image.unwrap_or_default().raised,
-        audit,
-        past: Vec::new(),
-    })
-}
-
-/// The past of the partition that the page pictures. Nobody waits long for a picture, or goes without a page for one.
+/// The past of the partition that the page pictures.
 async fn past(store: &Store, plan: &Plan, now: Timestamp) -> Vec<PastCommit> {
-    let Some(pictured) = chart::pictured(plan) else {
-        return Vec::new();
-    };
-    let read = store.history(
-        &plan.cluster_id,
-        &plan.group,
-        pictured,
-        plan.created_at,
-        now,
-    );
-    match tokio::time::timeout(PICTURE_LIMIT, read).await {
-        Ok(Ok(past)) => past,
-        Ok(Err(error)) => {
-            tracing::warn!(plan = %plan.id, error = chain(&error), "the page has no picture");
-            Vec::new()
-        }
-        Err(_) => {
-            tracing::warn!(plan = %plan.id, "the page has no picture: the table is slow");
-            Vec::new()
-        }
+    match chart::pictured(plan) {
+        Some(pictured) => read_past(store, plan, pictured, now).await,
+        None => Vec::new(),
     }
 }
 

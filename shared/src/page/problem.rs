@@ -2,11 +2,12 @@
 
 use super::form::NotAForm;
 use super::http::Response;
-use super::link::LinkId;
 use super::signin::SignInFault;
 use super::token::BadToken;
 use super::view;
-use crate::error::chain;
+use crate::app::approval_case::NoCase;
+use crate::app::link::LinkId;
+use crate::failure::chain;
 use crate::store::StoreError;
 
 /// After how many seconds a client may try again.
@@ -46,6 +47,18 @@ pub(super) enum Problem {
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
+    }
+}
+
+impl From<NoCase> for Problem {
+    fn from(no_case: NoCase) -> Self {
+        match no_case {
+            NoCase::Unknown => Self::Unknown,
+            NoCase::PlanGone => Self::PlanGone,
+            NoCase::OtherRelease => Self::OtherRelease,
+            NoCase::OtherPlan => Self::OtherPlan,
+            NoCase::Store(error) => Self::Store(error),
+        }
     }
 }
 

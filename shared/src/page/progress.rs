@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::case::{Case, Stage};
+use super::case::Stage;
+use crate::app::approval_case::ApprovalCase;
 use crate::domain::approval::ApprovalStatus;
 use crate::domain::refusal::MemberSeen;
 use crate::domain::text::time;
@@ -56,7 +57,7 @@ impl Mark {
 }
 
 /// The way of a decided case; nothing before there is a decision.
-pub(super) fn progress(case: &Case, now: Timestamp) -> Vec<Step> {
+pub(super) fn progress(case: &ApprovalCase, now: Timestamp) -> Vec<Step> {
     let approval = &case.approval;
     let Some(decided_at) = approval.decided_at else {
         return Vec::new();
@@ -129,7 +130,7 @@ pub(super) fn progress(case: &Case, now: Timestamp) -> Vec<Step> {
 
 /// Whom an approved plan waits for: the members that were seen while planning, until the group is seen empty. `None`
 /// where it waits for nobody.
-pub(super) fn to_stop(case: &Case, now: Timestamp) -> Option<&[MemberSeen]> {
+pub(super) fn to_stop(case: &ApprovalCase, now: Timestamp) -> Option<&[MemberSeen]> {
     let waits = case.plan.waits_for_empty
         && matches!(case.stage(now), Stage::Approved | Stage::Admitted(_))
         && case.recovery.as_ref().is_none_or(|r| r.quiet.is_none());

@@ -10,10 +10,10 @@ use subtle::ConstantTimeEq;
 use super::PageDeps;
 use super::cookie::Cookie;
 use super::http::{Request, Response};
-use super::link::LinkId;
 use super::problem::Problem;
+use crate::app::link::LinkId;
 use crate::domain::identity::Identity;
-use crate::error::chain;
+use crate::failure::chain;
 use crate::oidc::{Challenge, Client, OidcError, Provider};
 use crate::store::LinkHash;
 

@@ -2,8 +2,9 @@
 
 use jiff::Timestamp;
 
-use super::case::{Case, Stage};
+use super::case::Stage;
 use super::view::{lines, span};
+use crate::app::approval_case::ApprovalCase;
 use crate::domain::approval::Approval;
 use crate::domain::recovery::Outcome;
 use crate::domain::text::time;
@@ -91,7 +92,7 @@ pub(super) fn headline(stage: &Stage, approval: &Approval, now: Timestamp) -> St
 }
 
 /// Until when it can be decided, who decided and when, what came of it, and what there is to do.
-pub(super) fn details(case: &Case, stage: &Stage) -> Vec<String> {
+pub(super) fn details(case: &ApprovalCase, stage: &Stage) -> Vec<String> {
     let mut details = Vec::new();
     let approval = &case.approval;
     if *stage == Stage::Open {

@@ -1,7 +1,7 @@
 //! The whole plan as CSV, to be downloaded.
 
-use super::case::Case;
 use super::http::Response;
+use crate::app::approval_case::ApprovalCase;
 
 /// The most that one answer holds, in bytes. A function answers with 6 MB (AWS Lambda quotas), in which every line end
 /// and quotation mark of it takes up two.
@@ -26,7 +26,7 @@ pub(super) fn parts(csv: &str) -> Vec<&str> {
 }
 
 /// One part, from 1; of a number beyond the last, the last.
-pub(super) fn csv(case: &Case, part: usize) -> Response {
+pub(super) fn csv(case: &ApprovalCase, part: usize) -> Response {
     // An id is a ULID; whatever else would be stored as one gives no name to a file.
     let id = &case.plan.id.0;
     let name = if !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric()) {

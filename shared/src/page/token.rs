@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::Sha256;
 
-use super::link::LinkId;
+use crate::app::link::LinkId;
 use crate::aws::secrets::Rotating;
 use crate::domain::approval::Decision;
 use crate::domain::identity::Identity;

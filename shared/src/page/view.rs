@@ -5,18 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use askama::Template;
 use jiff::Timestamp;
 
-use super::case::{Case, Stage};
+use super::case::Stage;
 use super::chart::{Chart, chart};
 use super::progress::{Step, progress, to_stop};
 use super::stage::{details, headline, title, tone};
 use super::table;
 use super::visible::visible_name;
+use crate::app::approval_case::ApprovalCase;
 use crate::domain::approval::{Approval, Decision};
 use crate::domain::guard::quarantine::{Kept, SkippedRecord};
 use crate::domain::identity::Identity;
 use crate::domain::offset::CommittedOffset;
 use crate::domain::plan::{PartitionMove, Plan, Source};
-use crate::domain::planner::seconds;
+use crate::domain::policy::seconds;
 use crate::domain::recovery::{PartitionOutcome, Recovery};
 use crate::domain::refusal::MemberSeen;
 use crate::domain::text::{count, grouped, time};
@@ -81,7 +82,11 @@ pub(super) struct Shown {
 }
 
 /// The page of a plan.
-pub(super) fn plan(case: &Case, shown: Shown, now: Timestamp) -> Result<String, askama::Error> {
+pub(super) fn plan(
+    case: &ApprovalCase,
+    shown: Shown,
+    now: Timestamp,
+) -> Result<String, askama::Error> {
     let (plan, approval) = (&case.plan, &case.approval);
     let stage = case.stage(now);
     let moves = &plan.moves;
@@ -350,7 +355,7 @@ pub(super) fn signed(change: i128) -> String {
 }
 
 /// The moves as they are shown: in order while they fit one page; else what went wrong first, then the largest.
-fn ordered(case: &Case) -> Vec<&PartitionMove> {
+fn ordered(case: &ApprovalCase) -> Vec<&PartitionMove> {
     let mut moves: Vec<_> = case.plan.moves.iter().collect();
     if moves.len() > ROWS {
         moves.sort_by_key(|m| {
@@ -480,7 +485,7 @@ fn ranges(partitions: &[i32]) -> String {
 
 /// What is not among the plan's own warnings stands first: what is not known of rights is of the recovery, and how far
 /// commits may go forward is a field of the plan.
-fn warnings(case: &Case) -> Vec<WarningShown> {
+fn warnings(case: &ApprovalCase) -> Vec<WarningShown> {
     let rights = case.recovery.iter().filter_map(Recovery::rights_warning);
     let beside = rights
         .chain(case.plan.drift_warning())

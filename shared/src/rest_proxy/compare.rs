@@ -130,16 +130,11 @@ fn in_short(differences: &[String]) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use jiff::Timestamp;
-
     use super::super::{ProxyError, Unanswered};
     use super::*;
     use crate::domain::guard::sample::SampledMember;
     use crate::domain::offset::{ClusterId, Fault, TopicPartition, Watermarks};
-
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp::from_second(1_800_000_000 + seconds).unwrap()
-    }
+    use crate::domain::testing::at_second as at;
 
     fn partition(n: i32) -> TopicPartition {
         TopicPartition::new("orders", n)

@@ -115,111 +115,14 @@ fn deed(run: &GuardRun) -> String {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use jiff::Timestamp;
-
+mod tests {
     use super::*;
-    use crate::domain::group::GroupState;
-    use crate::domain::guard::policy::Validator;
-    use crate::domain::guard::probe::Failure;
-    use crate::domain::guard::quarantine::{Copy, DedupeId, Kept, SkippedRecord};
-    use crate::domain::guard::record::{Fingerprint, Outline, TimestampType};
+    use crate::domain::guard::quarantine::SkippedRecord;
     use crate::domain::guard::verdict::{Confidence, Verdict};
     use crate::domain::ids::PlanId;
-    use crate::domain::offset::{ClusterId, GroupId, TopicPartition, Watermarks};
+    use crate::domain::offset::{GroupId, TopicPartition};
     use crate::domain::refusal::Refusal;
-
-    pub(crate) fn finding(partition: i32, verdict: Verdict, lag: Option<u64>) -> Finding {
-        let log = Watermarks {
-            log_start: 0,
-            last_stable: 855,
-            high: 855,
-            leader_epoch: Some(5),
-        };
-        Finding {
-            partition: TopicPartition::new("shipments", partition),
-            verdict,
-            confidence: Confidence::High,
-            status: match verdict {
-                Verdict::PoisonLikely => Status::Critical,
-                _ => Status::Warning,
-            },
-            lag,
-            evidence: vec![
-                Evidence::ValidatorFailed {
-                    offset: 43,
-                    validator: Validator::Json,
-                    problem: "it is no JSON".to_owned(),
-                },
-                Evidence::Position { committed: 43, log },
-                Evidence::NothingMoved,
-            ],
-        }
-    }
-
-    /// A run that found one record in the way and proposed to pass over it.
-    pub(crate) fn run() -> GuardRun {
-        let partition = TopicPartition::new("shipments", 0);
-        GuardRun {
-            id: "01JGUARDRUN".to_owned(),
-            at: Timestamp::from_second(1_800_000_000).unwrap(),
-            cluster: "production".to_owned(),
-            cluster_id: Some(ClusterId("5L6g3nShT-eMCtK--X86sw".to_owned())),
-            group: GroupId("shipment-sync".to_owned()),
-            status: Status::Critical,
-            failed: None,
-            state: Some(GroupState::Stable),
-            members: 3,
-            looks: 4,
-            of_group: None,
-            recovery: None,
-            findings: vec![
-                finding(2, Verdict::NoCommit, None),
-                finding(0, Verdict::PoisonLikely, Some(812)),
-            ],
-            verdicts: [
-                (Verdict::PoisonLikely, 1),
-                (Verdict::NoCommit, 1),
-                (Verdict::Moving, 1),
-            ]
-            .into(),
-            second_source: SecondSource::Differs {
-                how: "the group has no members".to_owned(),
-            },
-            withheld: vec![Refusal::TooManySkips {
-                partition: TopicPartition::new("shipments", 1),
-                skips: 3,
-                limit: 3,
-            }],
-            records: vec![SkippedRecord {
-                partition: partition.clone(),
-                record: Outline {
-                    offset: 43,
-                    leader_epoch: Some(5),
-                    timestamp_ms: 1_799_999_000_000,
-                    timestamp_type: TimestampType::CreateTime,
-                    key_bytes: Some(4),
-                    value_bytes: Some(16),
-                    headers: 1,
-                    fingerprint: Fingerprint("c0ffee".repeat(10)),
-                },
-                failure: Some(Failure {
-                    offset: 43,
-                    validator: Validator::Json,
-                    problem: "it is no JSON".to_owned(),
-                }),
-                dedupe_id: DedupeId("d".repeat(64)),
-                kept: Kept::In(Copy {
-                    partition: TopicPartition::new("quarantine", 0),
-                    offset: 7,
-                }),
-            }],
-            dry_run: false,
-            deed: Deed::Proposed {
-                plan: PlanId("01JPLAN".to_owned()),
-            },
-        }
-    }
+    use crate::domain::testing::guard_run::{finding, guard_run as run};
 
     /// Everything that the message shows.
     fn text(message: &Value) -> String {

@@ -278,7 +278,8 @@ mod tests {
     use crate::domain::offset::TopicPartition;
     use crate::domain::plan::Warning;
     use crate::domain::refusal::{MemberSeen, Refusal};
-    use crate::page::tests::{approval as pending, plan, skip};
+    use crate::domain::testing::pending_approval as pending;
+    use crate::domain::testing::shown::{plan, skip};
 
     fn opened(plan: &Plan) -> Recovery {
         Recovery::open(plan, "arn:of:an:execution", plan.created_at)

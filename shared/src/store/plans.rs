@@ -59,7 +59,7 @@ mod tests {
     use super::super::pack::{LIMIT, unpack};
     use super::*;
     use crate::domain::plan::PlanResult;
-    use crate::page::tests::plan;
+    use crate::domain::testing::shown::plan;
 
     /// The most metadata that brokers take by default, on both sides of every move. Ten times as many moves as are packed
     /// here have to fit.

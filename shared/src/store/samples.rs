@@ -253,10 +253,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp::from_second(1_800_000_000 + seconds).unwrap()
-    }
+    use crate::domain::testing::at_second as at;
 
     /// The numbers of runs that begin at these seconds.
     fn numbers(runs: &[i64]) -> Vec<u64> {

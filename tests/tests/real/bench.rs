@@ -13,12 +13,13 @@ use aws_sdk_dynamodb::types::{
 use jiff::Timestamp;
 use offset_guard::app::{apply, approval, checkpoint, observe, plan, report, verify};
 use offset_guard::config::Config;
-use offset_guard::domain::approval::{AlterRequest, Approval, ApprovalStatus, Change, Decision};
+use offset_guard::domain::approval::{AlterRequest, Approval, Change, Decision};
 use offset_guard::domain::audit::Audit;
 use offset_guard::domain::ids::PlanId;
 use offset_guard::domain::offset::TopicPartition;
 use offset_guard::domain::plan::{Plan, PlanResult};
 use offset_guard::domain::recovery::AlterAnswer;
+use offset_guard::domain::testing::pending_approval;
 use offset_guard::error::Error as AppError;
 use offset_guard::kafka::{ConnectionSettings, GroupReader, GroupWriter, RecordReader};
 use offset_guard::ports::AlterGroups;
@@ -238,19 +239,9 @@ impl Bench {
         let plan = self.stored(id).await?;
         let link = LinkHash::of(&Ulid::generate().to_string());
         let asked = Approval {
-            plan: id.clone(),
-            digest: plan.digest(),
             execution: self.execution.clone(),
             created_at: Timestamp::now(),
-            approve_by: plan.approve_by,
-            status: ApprovalStatus::Pending,
-            decision: None,
-            from_dry_run: false,
-            decided_by: None,
-            decider: None,
-            decided_at: None,
-            reason: None,
-            delivered_at: None,
+            ..pending_approval(&plan)
         };
         let token = TaskToken::new("of nothing that waits".to_owned());
         self.store.request_approval(&asked, &link, &token).await?;

@@ -7,14 +7,13 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::{SignedDuration, Timestamp};
 use offset_guard::app::approval::admit;
 use offset_guard::config::Config;
-use offset_guard::domain::approval::{
-    Approval, ApprovalStatus, Decision, Evidence, People, authorize,
-};
+use offset_guard::domain::approval::{Approval, Decision, Evidence, People, authorize};
 use offset_guard::domain::group::GroupObservation;
 use offset_guard::domain::offset::Fault;
 use offset_guard::domain::plan::{Plan, PlanRecord, PlanResult};
 use offset_guard::domain::recovery::{Claim, Recovery};
 use offset_guard::domain::rights::Rights;
+use offset_guard::domain::testing::pending_approval;
 use offset_guard::store::{Decided, Lapse, LinkHash, Store, TaskToken};
 use offset_guard::wire::PlanStep;
 use offset_guard_local::workdir;
@@ -108,19 +107,10 @@ impl Case {
         let held: Claim = claim(1, now + hour * 4);
         store.open_recovery(&opened, &held, now).await.unwrap();
         let approval = Approval {
-            plan: plan.id.clone(),
-            digest: plan.digest(),
             execution: EXECUTION.to_owned(),
             created_at: plan.created_at,
             approve_by,
-            status: ApprovalStatus::Pending,
-            decision: None,
-            from_dry_run: false,
-            decided_by: None,
-            decider: None,
-            decided_at: None,
-            reason: None,
-            delivered_at: None,
+            ..pending_approval(&plan)
         };
         let token = TaskToken::new("token".to_owned());
         store

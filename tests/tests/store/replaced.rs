@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use offset_guard::app::report;
-use offset_guard::domain::approval::{Approval, ApprovalStatus, Decision};
+use offset_guard::domain::approval::{Approval, Decision};
 use offset_guard::domain::offset::GroupId;
 use offset_guard::domain::plan::{Plan, PlanRecord, PlanResult};
 use offset_guard::domain::recovery::{Outcome, PreImage};
 use offset_guard::domain::refusal::Refusal;
+use offset_guard::domain::testing::pending_approval;
 use offset_guard::slack::{Slack, SlackError};
 use offset_guard::store::TaskToken;
 use offset_guard_tests::step_functions::unreachable;
@@ -54,19 +55,9 @@ async fn a_move_is_not_hidden_by_another_plan_in_the_place_of_the_one_that_was_a
         let (opened, held) = (recovery(1), claim(1, at(1000)));
         store.open_recovery(&opened, &held, at(0)).await.unwrap();
         let approval = Approval {
-            plan: plan_id(1),
-            digest: approved.digest(),
             execution: "execution-1".to_owned(),
             created_at: at(0),
-            approve_by: at(3600),
-            status: ApprovalStatus::Pending,
-            decision: None,
-            from_dry_run: false,
-            decided_by: None,
-            decider: None,
-            decided_at: None,
-            reason: None,
-            delivered_at: None,
+            ..pending_approval(&approved)
         };
         let (link, token) = (link(1), TaskToken::new("token".to_owned()));
         let asked = store.request_approval(&approval, &link, &token);

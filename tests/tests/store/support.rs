@@ -22,6 +22,7 @@ use offset_guard::domain::plan::{
     CSV_VERSION, PartitionMove, Plan, PlanRecord, PlanResult, Source,
 };
 use offset_guard::domain::recovery::{Claim, Recovery};
+pub(crate) use offset_guard::domain::testing::at_second as at;
 use offset_guard::store::Store;
 use offset_guard_local::kafka::Version;
 use offset_guard_local::stack::Stack;
@@ -153,11 +154,6 @@ where
 
 pub(crate) fn sk(item: &Item) -> &str {
     item["sk"].as_s().unwrap()
-}
-
-/// Seconds after an arbitrary noon.
-pub(crate) fn at(seconds: i64) -> Timestamp {
-    Timestamp::from_second(1_800_000_000 + seconds).unwrap()
 }
 
 pub(crate) fn hours(hours: i64) -> SignedDuration {

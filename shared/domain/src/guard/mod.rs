@@ -13,6 +13,3 @@ pub mod rules;
 pub mod run;
 pub mod sample;
 pub mod verdict;
-
-#[cfg(test)]
-pub(crate) mod testing;

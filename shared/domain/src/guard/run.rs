@@ -243,8 +243,8 @@ pub fn is_news(run: &GuardRun, told: Option<&Told>, now: Timestamp) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guard::testing::History;
     use crate::guard::verdict::Confidence;
+    use crate::testing::guard::History;
     use crate::testing::{at, p};
 
     fn run(history: &History) -> GuardRun {

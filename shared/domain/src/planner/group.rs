@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{Planning, members_seen, waits_for_empty};
+use super::making::{Planning, waits_for_empty};
 use crate::group::{Activity, GroupDescription};
 use crate::offset::Fault;
-use crate::refusal::Refusal;
+use crate::refusal::{MemberSeen, Refusal};
 use crate::target::{Remembered, is_streams_commit};
 
 /// What is wrong with the cluster and the group; `then` is what the source remembers of it.
@@ -70,7 +70,7 @@ fn refuse_activity(planning: &Planning<'_>, restorable: bool) -> Option<Refusal>
             let waits = waits_for_empty(planning.policy);
             (!waits && !planning.request.dry_run).then(|| Refusal::GroupActive {
                 state: state.to_string(),
-                members: members_seen(&members),
+                members: MemberSeen::all(&members),
             })
         }
         Activity::Unproven { .. } if seen.looks_absent() => {

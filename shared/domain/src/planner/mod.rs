@@ -2,47 +2,19 @@
 
 mod draft;
 mod group;
+mod making;
 mod partition;
 mod topics;
 mod warnings;
 
-use jiff::{SignedDuration, Timestamp};
-
-use super::group::{GroupObservation, GroupState, GroupType, Member};
-use super::guard::sample::Sample;
-use super::ids::PlanId;
-use super::offset::{ClusterId, TopicId, TopicPartition};
-use super::plan::{CSV_VERSION, LeftAlone, PartitionMove, Plan, Warning};
-use super::policy::GroupPolicy;
-use super::refusal::{MemberSeen, Refusal};
-use super::request::RewindRequest;
-use super::target::{Target, Wanted};
+use super::offset::TopicPartition;
+use super::plan::LeftAlone;
+use super::refusal::Refusal;
+use super::target::Wanted;
 pub use draft::{Draft, UndoneSearch};
+use making::Making;
+pub use making::Planning;
 use partition::Becomes;
-
-/// Everything that a plan is made of.
-#[derive(Debug)]
-pub struct Planning<'a> {
-    /// The id that the plan will have.
-    pub id: PlanId,
-    /// The instant of planning.
-    pub now: Timestamp,
-    /// What is asked for.
-    pub request: &'a RewindRequest,
-    /// The group's policy.
-    pub policy: &'a GroupPolicy,
-    /// The hash of the configuration that applies to the group.
-    pub config_hash: &'a str,
-    /// The cluster id that the configuration pins.
-    pub pinned_cluster: Option<&'a ClusterId>,
-    /// The group now, read with `require_stable`.
-    pub seen: &'a GroupObservation,
-    /// What the guard saw of the group in its latest runs, oldest first; none where it does not look.
-    pub looks: &'a [Sample],
-    /// Where the group is to go, or why that cannot be said: the group is judged all the same, so that all reasons are
-    /// told at once.
-    pub target: Result<&'a Target, &'a Refusal>,
-}
 
 /// What became of a request.
 #[derive(Debug, PartialEq, Eq)]
@@ -54,13 +26,6 @@ pub enum Planned {
     NothingToDo(Vec<(TopicPartition, LeftAlone)>),
     /// All reasons at once, in a stable order: the request, the group, its topics, its partitions.
     Refused(Vec<Refusal>),
-}
-
-/// A plan in the making: what is planned, and where to.
-#[derive(Clone, Copy)]
-struct Making<'a> {
-    planning: &'a Planning<'a>,
-    target: &'a Target,
 }
 
 /// Plans what is asked for.
@@ -133,71 +98,6 @@ impl Making<'_> {
         let plan = self.assemble(moves, left_alone, warnings);
         Planned::Draft(Box::new(Draft::new(plan, target.undoes)))
     }
-
-    fn assemble(
-        self,
-        moves: Vec<PartitionMove>,
-        left_alone: Vec<(TopicPartition, LeftAlone)>,
-        warnings: Vec<Warning>,
-    ) -> Plan {
-        let Planning {
-            request,
-            policy,
-            seen,
-            ..
-        } = self.planning;
-        let (state, group_type) = seen
-            .description
-            .as_ref()
-            .map_or((GroupState::Unknown, GroupType::Unknown), |description| {
-                (description.state, description.group_type)
-            });
-        let waits = waits_for_empty(policy);
-        Plan {
-            id: self.planning.id.clone(),
-            cluster: request.cluster.clone(),
-            cluster_id: seen.cluster_id.clone(),
-            group: seen.group.clone(),
-            group_type,
-            state,
-            config_hash: self.planning.config_hash.to_owned(),
-            csv_version: CSV_VERSION,
-            created_at: self.planning.now,
-            approve_by: self.planning.now + seconds(policy.approve_within_seconds),
-            apply_within_seconds: policy.apply_within_seconds,
-            waits_for_empty: waits,
-            drift_limit: if waits { self.drift_limit() } else { 0 },
-            source: self.target.source.clone(),
-            moves,
-            skips: self.target.skips.clone(),
-            left_alone,
-            warnings,
-            disowns: None,
-            requested_by: request.requested_by.clone(),
-            requester: request.requester.clone(),
-            four_eyes: policy.four_eyes,
-            reason: request.reason.clone(),
-        }
-    }
-
-    /// How far forward a commit may go until the plan is applied.
-    fn drift_limit(self) -> u64 {
-        if self.target.rules.drift {
-            self.planning.policy.drift_limit
-        } else {
-            0
-        }
-    }
-
-    /// The id that a topic has now.
-    fn topic_id_now(self, topic: &str) -> Option<TopicId> {
-        self.planning.seen.topics.get(topic)?.as_ref().ok()?.id
-    }
-
-    /// The id that a topic had when the source was read.
-    fn topic_id_then(self, topic: &str) -> Option<TopicId> {
-        self.target.then.as_ref()?.topic_ids.get(topic).copied()
-    }
 }
 
 /// A plan of which nobody knows who asked for it never gets the two people that the policy wants.
@@ -207,34 +107,6 @@ fn unknown_requester(planning: &Planning<'_>) -> Vec<Refusal> {
         .then_some(Refusal::RequesterUnverified)
         .into_iter()
         .collect()
-}
-
-/// Whether the recovery waits for the group to be Empty: as the policy says, whatever one reading shows. A group that
-/// crash-loops is Empty in most of them.
-fn waits_for_empty(policy: &GroupPolicy) -> bool {
-    policy.wait_for_empty_seconds.is_some()
-}
-
-/// A `u32` of seconds as a duration.
-#[must_use]
-pub fn seconds(seconds: u32) -> SignedDuration {
-    SignedDuration::from_secs(i64::from(seconds))
-}
-
-/// Members as a refusal shows them.
-#[must_use]
-pub fn members_seen(members: &[Member]) -> Vec<MemberSeen> {
-    let mut seen: Vec<_> = members
-        .iter()
-        .map(|member| MemberSeen {
-            client_id: member.client_id.clone(),
-            member_id: member.member_id.clone(),
-            host: member.host.clone(),
-        })
-        .collect();
-    // Brokers list them in no order.
-    seen.sort_by(|a, b| (&a.client_id, &a.member_id).cmp(&(&b.client_id, &b.member_id)));
-    seen
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What becomes of one partition.
 
-use super::Making;
+use super::making::Making;
 use crate::offset::{CommittedOffset, TopicPartition, Watermarks, distance};
 use crate::plan::{LeftAlone, PartitionMove};
 use crate::refusal::Refusal;

@@ -5,16 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::checkpoint::{Anomaly, CheckpointHeader};
-use crate::group::GroupType;
+use crate::group::{GroupObservation, GroupState, GroupType};
 use crate::guard::quarantine::{Kept, SkippedRecord};
-use crate::guard::testing::failure;
 use crate::identity::{Identity, Requester};
-use crate::ids::CheckpointId;
-use crate::offset::{CommittedOffset, Fault, FoundByTime, GroupId};
-use crate::plan::{PlanResult, Source, check_plan};
+use crate::ids::{CheckpointId, PlanId};
+use crate::offset::{ClusterId, CommittedOffset, Fault, FoundByTime, GroupId};
+use crate::plan::{Plan, PlanResult, Source, Warning, check_plan};
 use crate::refusal::Stale;
 use crate::request::{Allowances, Selection};
-use crate::target::choice::{Older, PassedOver};
+use crate::target::Older;
+use crate::target::checkpoint::PassedOver;
+use crate::testing::guard::failure;
 use crate::testing::*;
 
 /// What a case comes to.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Making;
+use super::making::Making;
 use crate::offset::{Fault, TopicPartition};
 use crate::plan::PartitionMove;
 use crate::refusal::Refusal;

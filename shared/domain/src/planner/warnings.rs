@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::group::stateful_kind;
-use super::{Making, members_seen, waits_for_empty};
+use super::making::{Making, waits_for_empty};
 use crate::group::{Activity, GroupDescription, GroupState};
 use crate::guard::rules::jump_without_members;
 use crate::guard::sample::latest_members;
 use crate::offset::TopicPartition;
 use crate::plan::{PartitionMove, Warning, total};
+use crate::refusal::MemberSeen;
 
 impl Making<'_> {
     pub(super) fn warn(self, moves: &[PartitionMove], dropped_metadata: usize) -> Vec<Warning> {
@@ -46,7 +47,7 @@ impl Making<'_> {
         let waits = waits_for_empty(planning.policy);
         match planning.seen.activity() {
             Activity::Active { state, members } => {
-                let members = members_seen(&members);
+                let members = MemberSeen::all(&members);
                 Some(if waits {
                     Warning::MustBeStopped {
                         members,

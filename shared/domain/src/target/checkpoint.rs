@@ -4,14 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::choice::{Older, PassedOver};
-use super::{Remembered, Target, Undoes, Wanted, is_streams_commit, judge_reading};
+use super::data::{Older, Remembered, Target, Undoes, Wanted};
+use super::reading::{is_streams_commit, judge_reading};
 use crate::checkpoint::{Anomaly, Checkpoint, CheckpointHeader, truncations};
 use crate::group::GroupObservation;
+use crate::ids::PlanId;
 use crate::offset::{CommittedOffset, TopicPartition};
 use crate::plan::{LeftAlone, Source, Warning};
 use crate::refusal::Refusal;
 use crate::request::RewindRequest;
+
+/// Checkpoints that are newer than the source and of which nothing that was asked for is left.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PassedOver {
+    /// How many.
+    pub count: usize,
+    /// The plans that undid them.
+    pub by: BTreeSet<PlanId>,
+}
 
 /// A checkpoint with the evidence that judges whether it can be gone back to.
 #[derive(Debug, Clone)]

@@ -11,35 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use crate::checkpoint::{Checkpoint, CheckpointHeader};
-use crate::ids::CheckpointId;
 use crate::ids::PlanId;
 use crate::offset::TopicPartition;
 use crate::refusal::Refusal;
 use crate::request::Selection;
 
-use super::checkpoint::CheckpointSource;
-
-/// A checkpoint from which some partitions are taken, because the plan's source is undone for them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Older {
-    /// The checkpoint.
-    pub id: CheckpointId,
-    /// Its time.
-    pub ended_at: Timestamp,
-    /// The plans that undid what newer checkpoints hold of them.
-    pub by: BTreeSet<PlanId>,
-    /// The partitions.
-    pub partitions: BTreeSet<TopicPartition>,
-}
-
-/// Checkpoints that are newer than the source and of which nothing that was asked for is left.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PassedOver {
-    /// How many.
-    pub count: usize,
-    /// The plans that undid them.
-    pub by: BTreeSet<PlanId>,
-}
+use super::checkpoint::{CheckpointSource, PassedOver};
+use super::data::Older;
 
 /// What was chosen.
 #[derive(Debug, PartialEq, Eq)]
@@ -269,6 +247,7 @@ fn undone_for(
 mod tests {
     use super::*;
     use crate::disowned::{Disowned, Undone};
+    use crate::ids::CheckpointId;
     use crate::testing::*;
 
     /// Hourly checkpoints from 06:00 on; of the n-th, every partition is at 10 n, and these partitions are undone.

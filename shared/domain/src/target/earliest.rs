@@ -1,6 +1,7 @@
 //! The log start of every partition.
 
-use super::{Target, Wanted, judge_each_committed};
+use super::data::{Target, Wanted};
+use super::reading::judge_each_committed;
 use crate::group::GroupObservation;
 use crate::plan::Source;
 

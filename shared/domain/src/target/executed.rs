@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Remembered, Rules, Target, Undoes, Wanted, is_streams_commit};
+use super::data::{Remembered, Rules, Target, Undoes, Wanted};
+use super::reading::is_streams_commit;
 use crate::group::GroupObservation;
 use crate::offset::{CommittedOffset, TopicPartition};
 use crate::plan::{PartitionMove, Plan, PlanRecord, PlanResult, Source};

@@ -1,7 +1,8 @@
 //! Where an earlier plan would have moved what it did not move.
 
+use super::data::{Target, Undoes, Wanted, WantedCommit};
 use super::executed::{ANOTHER_GROUP, EarlierRecords, Executed, tell_moved_since, tell_unknown};
-use super::{Target, Undoes, Wanted, WantedCommit, judge_reading};
+use super::reading::judge_reading;
 use crate::group::GroupObservation;
 use crate::ids::PlanId;
 use crate::offset::CommittedOffset;

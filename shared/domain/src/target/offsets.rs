@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Target, Wanted, judge_reading};
+use super::data::{Target, Wanted};
+use super::reading::judge_reading;
 use crate::group::GroupObservation;
 use crate::offset::{Fault, TopicPartition};
 use crate::plan::{LeftAlone, Source};

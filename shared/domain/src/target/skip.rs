@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Rules, Target, Undoes, Wanted, judge_reading};
+use super::data::{Rules, Target, Undoes, Wanted};
+use super::reading::judge_reading;
 use crate::group::GroupObservation;
 use crate::guard::quarantine::{Kept, SkippedRecord};
 use crate::offset::{CommittedOffset, TopicPartition};

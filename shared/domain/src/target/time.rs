@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Target, Wanted, judge_each_committed, refuse_unread};
+use super::data::{Target, Wanted};
+use super::reading::{judge_each_committed, refuse_unread};
 use crate::group::GroupObservation;
 use crate::offset::{Fault, FoundByTime, TopicPartition};
 use crate::plan::{LeftAlone, Source, Warning};

@@ -1,7 +1,8 @@
 //! Where the group was before an earlier plan was applied.
 
+use super::data::{Target, Wanted};
 use super::executed::{ANOTHER_GROUP, EarlierRecords, Executed, tell_moved_since, tell_unknown};
-use super::{Target, Wanted, judge_reading};
+use super::reading::judge_reading;
 use crate::group::GroupObservation;
 use crate::ids::PlanId;
 use crate::offset::{CommittedOffset, TopicPartition};

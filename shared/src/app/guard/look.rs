@@ -11,7 +11,7 @@ use crate::domain::guard::policy::GuardPolicy;
 use crate::domain::guard::rules::{is_forgotten, is_suspicious};
 use crate::domain::guard::sample::Sample;
 use crate::domain::offset::{Fault, GroupId, TopicPartition};
-use crate::error::chain;
+use crate::failure::chain;
 use crate::ports::ReadGroups;
 
 /// How many looks a run takes at most beside the first.

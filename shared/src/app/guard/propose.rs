@@ -24,7 +24,7 @@ use crate::domain::identity::Requester;
 use crate::domain::ids::PlanId;
 use crate::domain::offset::{ClusterId, TopicPartition};
 use crate::domain::plan::{PartitionMove, PlanRecord, PlanResult};
-use crate::domain::planner::seconds;
+use crate::domain::policy::seconds;
 use crate::domain::recovery::Claim;
 use crate::domain::refusal::Refusal;
 use crate::domain::request::{Allowances, ResetSpec, RewindRequest, Selection};

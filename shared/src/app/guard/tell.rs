@@ -5,7 +5,8 @@ use serde_json::json;
 
 use super::Ends;
 use crate::domain::guard::run::{GuardRun, Told, is_news};
-use crate::error::{Error, chain};
+use crate::error::Error;
+use crate::failure::chain;
 use crate::store::{ErrorClass, Store};
 use crate::wire::guard::AlertRef;
 

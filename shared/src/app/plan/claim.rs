@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::domain::plan::{Plan, PlanRecord, PlanResult};
-use crate::domain::planner::seconds;
+use crate::domain::policy::seconds;
 use crate::domain::recovery::{Claim, Recovery};
 use crate::domain::refusal::Refusal;
 use crate::error::Error;

@@ -1,6 +1,7 @@
 //! Plans a recovery: finds the target, reads the group, lets the rules decide, claims the group, stores the plan.
 
 mod claim;
+mod keep;
 mod take_over;
 mod target;
 
@@ -9,7 +10,8 @@ use serde_json::Value;
 
 pub use self::claim::CLAIM_MARGIN;
 use self::claim::claim_group;
-use self::take_over::take_over;
+use self::keep::{answer, keep, of_execution};
+use self::take_over::TakeOver;
 use self::target::Resolver;
 use super::make_plan::{PlanInputs, make_plan};
 use super::people::execution_name;
@@ -19,15 +21,13 @@ use crate::domain::identity::Requester;
 use crate::domain::ids::PlanId;
 use crate::domain::near::nearest;
 use crate::domain::offset::GroupId;
-use crate::domain::plan::{PlanRecord, PlanResult, partitions};
-use crate::domain::reasons;
+use crate::domain::plan::{PlanRecord, PlanResult};
 use crate::domain::refusal::Refusal;
 use crate::domain::request::RewindRequest;
-use crate::domain::text::{count, grouped};
 use crate::error::Error;
 use crate::ports::ReadGroups;
-use crate::store::{ErrorClass, Store};
-use crate::wire::{LONGEST_TEXT, PlanAnswer, PlanVerdict, parse_request, request_hash};
+use crate::store::Store;
+use crate::wire::{LONGEST_TEXT, PlanAnswer, parse_request, request_hash};
 
 /// What the step is given.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +62,13 @@ where
         return of_execution(execution, &record).map(answer);
     }
     if let Some(given) = input.get("plan_id") {
-        return take_over(config, store, step, (id, given), connect).await;
+        let taking = TakeOver {
+            config,
+            store,
+            execution,
+            own_id: id,
+        };
+        return taking.run(given, connect).await;
     }
     let now = Timestamp::now();
     let empty = Value::Null;
@@ -119,59 +125,6 @@ fn name_near_groups(refusals: &mut [Refusal], config: &Config, request: &RewindR
                 .nearest_group(&request.cluster, &request.group, others)
                 .map(|group| group.0.clone());
         }
-    }
-}
-
-async fn keep(store: &Store, record: PlanRecord) -> Result<PlanAnswer, Error> {
-    match store.put_plan(&record).await {
-        Ok(()) => Ok(answer(&record)),
-        // Another try of this step, whose caller gave up on it, was faster: what it stored is what stands.
-        Err(error) if error.class == ErrorClass::Conflict => match store.plan(&record.id).await? {
-            Some(first) => of_execution(&record.execution, &first).map(answer),
-            None => Err(error.into()),
-        },
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// A stored plan that this very execution made; anything else under its id is not what was asked for.
-fn of_execution<'a>(execution: &str, stored: &'a PlanRecord) -> Result<&'a PlanRecord, Error> {
-    if stored.execution == execution {
-        return Ok(stored);
-    }
-    Err(Error::Broken(format!(
-        "plan {} of execution {execution} was stored by {}; find out who wrote to the table, and ask again",
-        stored.id, stored.execution
-    )))
-}
-
-fn answer(record: &PlanRecord) -> PlanAnswer {
-    let (verdict, digest, summary) = match &record.result {
-        PlanResult::Refused(refusals) => {
-            let codes = reasons::codes(refusals);
-            (PlanVerdict::Refused, None, codes.join(", "))
-        }
-        PlanResult::NothingToDo(_) => (PlanVerdict::NothingToDo, None, "nothing to do".to_owned()),
-        PlanResult::Ready(plan) => {
-            let verdict = if record.dry_run {
-                PlanVerdict::DryRun
-            } else {
-                PlanVerdict::NeedsApproval
-            };
-            let summary = format!(
-                "{}, at most {} to replay, at most {} to skip",
-                partitions(plan.moves.len()),
-                count(plan.replayed(), "record"),
-                grouped(plan.skipped())
-            );
-            (verdict, Some(plan.digest().0), summary)
-        }
-    };
-    PlanAnswer {
-        verdict,
-        plan_id: record.id.clone(),
-        digest,
-        summary,
     }
 }
 
@@ -243,43 +196,5 @@ fn refuse_unconfigured(config: &Config, request: &RewindRequest) -> Refusal {
     Refusal::NotConfigured {
         asked: format!("group {} on cluster {}", request.group.0, request.cluster),
         near,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::offset::TopicPartition;
-
-    fn refused(execution: &str, refusals: Vec<Refusal>) -> PlanRecord {
-        PlanRecord::refused(
-            PlanId("01K".to_owned()),
-            execution,
-            Timestamp::UNIX_EPOCH,
-            refusals,
-        )
-    }
-
-    #[test]
-    fn the_steps_answer_is_a_line_however_many_refusals_there_are() {
-        let rejected = |partition| Refusal::BrokerRejected {
-            partition: TopicPartition::new("t", partition),
-            error: "E".to_owned(),
-        };
-        let mut refusals: Vec<_> = (0..10_000).map(rejected).collect();
-        refusals.push(Refusal::ApplySwitchedOff);
-        let answered = answer(&refused("e", refusals));
-        assert_eq!(
-            answered.summary,
-            "10,000 BROKER_REJECTED, APPLY_SWITCHED_OFF"
-        );
-    }
-
-    #[test]
-    fn a_plan_that_another_one_stored_under_the_id_is_not_answered() {
-        let stored = refused("guard", vec![Refusal::ApplySwitchedOff]);
-        assert!(of_execution("guard", &stored).is_ok());
-        let error = of_execution("execution", &stored).unwrap_err();
-        assert!(error.to_string().contains("was stored by guard"), "{error}");
     }
 }

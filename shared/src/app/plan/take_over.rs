@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::claim::open_recovery;
-use super::{PlanTask, answer, keep};
+use super::keep::{answer, keep};
 use crate::app::people::four_eyes;
 use crate::config::Config;
 use crate::domain::ids::PlanId;
@@ -16,53 +16,69 @@ use crate::ports::ReadGroups;
 use crate::store::Store;
 use crate::wire::{LONGEST_TEXT, PlanAnswer};
 
-/// Opens the recovery of the plan that `given` names, or stores under `own_id` why not.
-pub(super) async fn take_over<R, F>(
-    config: &Config,
-    store: &Store,
-    step: &PlanTask<'_>,
-    (own_id, given): (PlanId, &Value),
-    connect: F,
-) -> Result<PlanAnswer, Error>
-where
-    R: ReadGroups,
-    F: AsyncFn(&str) -> Result<R, Error>,
-{
-    let now = Timestamp::now();
-    let id = PlanId(reasons::cut(
-        given.as_str().unwrap_or_default(),
-        LONGEST_TEXT,
-    ));
-    let record = store.plan(&id).await?;
-    let refusal = match &record {
-        None => Some(Refusal::PlanNotFound { plan: id }),
-        Some(record) => {
-            let asks_two = |plan: &Plan| four_eyes(config, plan);
-            match record.take_over(now, asks_two) {
-                Err(refusal) => Some(refusal),
-                Ok(plan) => match refuse_active(plan, connect).await? {
-                    Some(active) => Some(active),
-                    None => open_recovery(store, step.execution, plan, now).await?,
-                },
+/// What a plan is taken over with.
+pub(super) struct TakeOver<'a> {
+    pub(super) config: &'a Config,
+    pub(super) store: &'a Store,
+    pub(super) execution: &'a str,
+    /// The id under which it is stored where the plan is not executed.
+    pub(super) own_id: PlanId,
+}
+
+impl TakeOver<'_> {
+    /// Opens the recovery of the plan that `given` names, or stores why not.
+    pub(super) async fn run<R, F>(self, given: &Value, connect: F) -> Result<PlanAnswer, Error>
+    where
+        R: ReadGroups,
+        F: AsyncFn(&str) -> Result<R, Error>,
+    {
+        let (store, execution, now) = (self.store, self.execution, Timestamp::now());
+        let id = PlanId(reasons::cut(
+            given.as_str().unwrap_or_default(),
+            LONGEST_TEXT,
+        ));
+        let Some(mut record) = store.plan(&id).await? else {
+            let refusals = vec![Refusal::PlanNotFound { plan: id }];
+            let refused = PlanRecord::refused(self.own_id, execution, now, refusals);
+            return keep(store, refused).await;
+        };
+        match self.refuse(&record, now, connect).await? {
+            None => {
+                record.dry_run = false;
+                Ok(answer(&record))
+            }
+            Some(refusal) => {
+                let refused = PlanRecord::refused(self.own_id, execution, now, vec![refusal]);
+                let refused = PlanRecord {
+                    cluster: record.cluster,
+                    group: record.group,
+                    ..refused
+                };
+                keep(store, refused).await
             }
         }
-    };
-    let Some(refusal) = refusal else {
-        let mut taken =
-            record.ok_or_else(|| Error::Broken("a plan that was read is gone".to_owned()))?;
-        taken.dry_run = false;
-        return Ok(answer(&taken));
-    };
-    let refused = PlanRecord::refused(own_id, step.execution, now, vec![refusal]);
-    let refused = match record {
-        Some(record) => PlanRecord {
-            cluster: record.cluster,
-            group: record.group,
-            ..refused
-        },
-        None => refused,
-    };
-    keep(store, refused).await
+    }
+
+    /// Opens the recovery, or says why not.
+    async fn refuse<R, F>(
+        &self,
+        record: &PlanRecord,
+        now: Timestamp,
+        connect: F,
+    ) -> Result<Option<Refusal>, Error>
+    where
+        R: ReadGroups,
+        F: AsyncFn(&str) -> Result<R, Error>,
+    {
+        let plan = match record.take_over(now, |plan| four_eyes(self.config, plan)) {
+            Ok(plan) => plan,
+            Err(refusal) => return Ok(Some(refusal)),
+        };
+        if let Some(active) = refuse_active(plan, connect).await? {
+            return Ok(Some(active));
+        }
+        open_recovery(self.store, self.execution, plan, now).await
+    }
 }
 
 /// Why nobody needs to be asked to approve a plan: the group is active, and nothing waits until it is not.

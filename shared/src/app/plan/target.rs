@@ -21,7 +21,8 @@ use crate::domain::target::offsets::resolve_offsets;
 use crate::domain::target::shift::resolve_shift;
 use crate::domain::target::time::{FirstRecords, resolve_time, time_before};
 use crate::domain::target::undo::{find_undoable, resolve_undo};
-use crate::error::{Error, chain};
+use crate::error::Error;
+use crate::failure::chain;
 use crate::ports::ReadGroups;
 use crate::store::Store;
 

@@ -178,7 +178,7 @@ mod tests {
     use jiff::SignedDuration;
 
     use super::*;
-    use crate::slack::guard::tests::{finding, run};
+    use crate::domain::testing::guard_run::{finding, guard_run as run};
 
     fn number(numbers: &Numbers, name: &str) -> Option<u64> {
         let mut found = numbers.iter().filter(|(known, _, _)| *known == name);

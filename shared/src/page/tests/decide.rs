@@ -61,7 +61,7 @@ fn a_refused_method_is_told_which_there_are() {
 }
 
 /// What a form leads to at an instant.
-fn judge(case: &Case, form: &Form, now: Timestamp) -> Result<Step, u16> {
+fn judge(case: &ApprovalCase, form: &Form, now: Timestamp) -> Result<Step, u16> {
     let (link, key) = (link(), key());
     look(&link, &key, now)
         .judge(case, form)
@@ -69,7 +69,7 @@ fn judge(case: &Case, form: &Form, now: Timestamp) -> Result<Step, u16> {
 }
 
 /// The form as a browser takes it from the page and sends it.
-fn form(case: &Case, decision: Decision, group: &str) -> Form {
+fn form(case: &ApprovalCase, decision: Decision, group: &str) -> Form {
     let page = look(&link(), &key(), now()).show(case).unwrap().body;
     let field = format!("name=\"decision\" value=\"{}\"", decision.as_str());
     let (_, rest) = page.split_once(&field).unwrap();
@@ -105,7 +105,7 @@ fn the_pages_own_forms_decide() {
 }
 
 /// A plan that two people have to stand behind.
-fn of_four_eyes(requester: Requester) -> Case {
+fn of_four_eyes(requester: Requester) -> ApprovalCase {
     let mut plan = plan();
     plan.four_eyes = true;
     plan.requester = requester;
@@ -117,7 +117,7 @@ fn whoever_asked_for_a_plan_of_four_eyes_can_only_reject_it() {
     let person = |subject| Identity::new("https://id.example", subject, "Mara");
     let (mara, dana) = (person("1"), person("2"));
     let (link, key) = (link(), key());
-    let leads = |case: &Case, by: Option<&Identity>, decision| {
+    let leads = |case: &ApprovalCase, by: Option<&Identity>, decision| {
         let look = Look {
             person: by,
             ..look(&link, &key, now())

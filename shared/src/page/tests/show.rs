@@ -9,11 +9,11 @@ use crate::page::http::Response;
 use crate::page::view::CSS;
 use crate::page::{Ask, ask, number, table};
 
-fn shown(case: &Case) -> Response {
+fn shown(case: &ApprovalCase) -> Response {
     look(&link(), &key(), now()).show(case).unwrap()
 }
 
-fn html(case: &Case) -> String {
+fn html(case: &ApprovalCase) -> String {
     shown(case).body
 }
 
@@ -42,7 +42,7 @@ fn a_plan_that_waits_for_its_decision() {
 #[test]
 fn an_approver_reads_how_far_commits_may_go_forward() {
     let mut case = pending();
-    let told = |case: &Case| {
+    let told = |case: &ApprovalCase| {
         let text = "may go forward by at most 10,000 offsets per partition";
         html(case).matches(text).count()
     };
@@ -128,7 +128,7 @@ fn audit(code: &str, outcome: Option<Outcome>, refusals: Vec<Refusal>) -> Audit 
 }
 
 /// Names that would run, hide or reorder if they were printed as they are.
-fn hostile() -> Case {
+fn hostile() -> ApprovalCase {
     let evil = r#"<script>alert(1)</script>&"'"#;
     let mut plan = plan();
     plan.group = GroupId(format!("{evil}\u{202E}cnys"));
@@ -433,14 +433,15 @@ fn a_status_for_each_standing() {
 
 #[test]
 fn the_page_follows_an_approved_recovery_to_its_end() {
-    let says = |case: &Case, text: &str| {
+    let says = |case: &ApprovalCase, text: &str| {
         let page = html(case);
         assert!(page.contains(text), "{text}");
     };
     let mut case = decided(ApprovalStatus::Approved);
     says(&case, "Stop the group's consumers now");
-    let change =
-        |case: &mut Case, change: fn(&mut Recovery)| change(case.recovery.as_mut().unwrap());
+    let change = |case: &mut ApprovalCase, change: fn(&mut Recovery)| {
+        change(case.recovery.as_mut().unwrap())
+    };
 
     change(&mut case, |r| r.apply_by = Some(at("2026-03-14T02:45:00Z")));
     says(
@@ -499,7 +500,7 @@ fn the_page_follows_an_approved_recovery_to_its_end() {
 
 #[test]
 fn a_page_loads_itself_again_for_as_long_as_more_is_to_come() {
-    let reloads = |case: &Case| html(case).contains("http-equiv=\"refresh\"");
+    let reloads = |case: &ApprovalCase| html(case).contains("http-equiv=\"refresh\"");
     let mut running = decided(ApprovalStatus::Approved);
     assert!(reloads(&running));
     let (link, key) = (link(), key());

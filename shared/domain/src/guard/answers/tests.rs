@@ -3,10 +3,10 @@ use crate::guard::probe::{Probe, Unlike};
 use crate::guard::proposal::propose;
 use crate::guard::quarantine::{Copy, Kept, SkippedRecord};
 use crate::guard::rules::{judge, reads_uncommitted};
-use crate::guard::testing::{History, failure, outline, probe};
 use crate::offset::{ClusterId, GroupId};
 use crate::rights::Operation;
-use crate::testing::{Goal, Scene, at, id, p};
+use crate::testing::guard::{History, failure, outline, probe};
+use crate::testing::{Goal, Scene, at, id, p, plan_record};
 
 fn dedupe_id(topic_id: Option<TopicId>, partition: &TopicPartition, offset: i64) -> DedupeId {
     let cluster = ClusterId("cluster-a".to_owned());
@@ -120,16 +120,9 @@ impl Case {
 
 fn record(plan: Plan) -> PlanRecord {
     PlanRecord {
-        id: plan.id.clone(),
         execution: "run-1".to_owned(),
-        created_at: plan.created_at,
-        cluster: plan.cluster.clone(),
-        group: plan.group.clone(),
-        dry_run: false,
         requested_by: "guard".to_owned(),
-        reason: String::new(),
-        grounds: Vec::new(),
-        result: PlanResult::Ready(plan),
+        ..plan_record(plan)
     }
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::guard::probe::Unlike;
-use crate::guard::testing::{History, failure, outline, probe};
 use crate::offset::Fault;
+use crate::testing::guard::{History, failure, outline, probe};
 use crate::testing::p;
 
 fn ask(action: RemediationAction, through: Option<i64>) -> Ask {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::guard::record::{Fingerprint, TimestampType};
-use crate::guard::testing::outline;
+use crate::testing::guard::outline;
 use crate::testing::{id, p};
 
 fn copy() -> Copy {

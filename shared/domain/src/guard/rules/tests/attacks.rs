@@ -2,11 +2,11 @@
 
 use super::super::super::policy::Isolation;
 use super::super::super::probe::{First, ProbeFault, Unlike};
-use super::super::super::testing::{History, failure, outline, probe};
 use super::super::super::verdict::{Status, Verdict};
 use super::{at_rest, crash_looping};
 use crate::group::GroupState;
 use crate::offset::{Fault, TopicPartition};
+use crate::testing::guard::{History, failure, outline, probe};
 use crate::testing::{at, p, topic};
 
 #[test]

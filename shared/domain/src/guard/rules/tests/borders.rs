@@ -3,11 +3,11 @@
 use super::super::super::policy::Isolation;
 use super::super::super::probe::First;
 use super::super::super::sample::{LONGEST_GAP, Sample};
-use super::super::super::testing::{History, outline, probe};
 use super::super::super::verdict::{Confidence, Status, Verdict};
 use super::{at_rest, crash_looping};
 use crate::group::GroupState;
 use crate::offset::{Fault, TopicPartition};
+use crate::testing::guard::{History, outline, probe};
 use crate::testing::{at, p, seen, topic};
 
 fn group() -> History {
@@ -347,7 +347,7 @@ fn what_a_group_was_seen_to_read_decides_which_record_is_the_first() {
     found.uncommitted = First::Record(outline(200));
     found.validation.records = vec![
         (200, None),
-        (204, Some(super::super::super::testing::failure(204))),
+        (204, Some(crate::testing::guard::failure(204))),
     ];
     history.probed(0, found);
     history.policy(|policy| policy.isolation = Isolation::ReadUncommitted);

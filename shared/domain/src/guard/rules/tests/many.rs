@@ -2,8 +2,8 @@
 //! takes minutes here.
 
 use super::super::super::sample::SampledMember;
-use super::super::super::testing::History;
 use super::super::super::verdict::Verdict;
+use crate::testing::guard::History;
 
 /// A client can join a group as often as it likes, under a new name each time.
 #[test]

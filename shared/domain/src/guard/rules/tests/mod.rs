@@ -12,7 +12,7 @@ mod table;
 mod two_samples;
 mod uncommitted;
 
-use super::super::testing::History;
+use crate::testing::guard::History;
 
 /// One member that crashes at record 100 of partition 0, starts anew, and gets everything else done: for so many runs.
 pub(super) fn crash_looping(runs: usize, others: &[i32]) -> History {

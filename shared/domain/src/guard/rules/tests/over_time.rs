@@ -3,11 +3,11 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::super::super::testing::History;
 use super::super::super::verdict::{Evidence, Verdict};
 use super::super::members::GONE_AFTER_RUNS;
 use super::super::trouble_of_members;
 use crate::group::GroupState;
+use crate::testing::guard::History;
 
 /// How many runs the samples are kept of.
 const REMEMBERED: usize = 24;

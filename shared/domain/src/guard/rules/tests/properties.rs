@@ -10,11 +10,11 @@ use proptest::sample::select;
 use super::super::super::policy::{Isolation, RemediationAction, SkipOn};
 use super::super::super::probe::{First, Probe, ProbeFault, Validation};
 use super::super::super::proposal::{Ask, propose};
-use super::super::super::testing::{History, failure, outline};
 use super::super::super::verdict::{Evidence, Status, Verdict};
 use super::super::{judge, reads_uncommitted};
 use crate::group::GroupState;
 use crate::offset::{Fault, TopicPartition, Watermarks};
+use crate::testing::guard::{History, failure, outline};
 use crate::testing::{commit, p, topic};
 
 /// One partition in one look: a fault, or a commit, a log and an owner.

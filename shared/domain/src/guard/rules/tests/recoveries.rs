@@ -3,11 +3,11 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::super::super::sample::{LiveRecovery, Stage};
-use super::super::super::testing::History;
 use super::super::super::verdict::{Evidence, Status, Verdict};
 use super::at_rest;
 use crate::ids::PlanId;
 use crate::recovery::Recovery;
+use crate::testing::guard::History;
 use crate::testing::{Scene, claim, p};
 
 fn live(since: Timestamp, stage: Stage, targets: &[(i32, i64)]) -> LiveRecovery {

@@ -4,13 +4,13 @@
 use super::super::super::policy::{Isolation, RemediationAction, SkipOn};
 use super::super::super::probe::First;
 use super::super::super::proposal::SkipRange;
-use super::super::super::testing::{History, outline, probe};
 use super::super::super::verdict::{Confidence, Evidence, Status, Verdict};
 use super::super::is_suspicious;
 use super::{at_rest, crash_looping};
 use crate::group::{GroupState, GroupType};
 use crate::offset::Fault;
 use crate::refusal::Refusal;
+use crate::testing::guard::{History, outline, probe};
 use crate::testing::{describe, p, topic};
 
 /// The verdict of partition 0, for which no skip may be proposed, not even where a suspicion is enough for one.

@@ -2,13 +2,13 @@
 
 use super::super::super::policy::{GuardPolicy, Isolation, SkipOn, Validator};
 use super::super::super::probe::{Failure, Unlike};
-use super::super::super::testing::{History, failure, probe};
 use super::super::super::verdict::{Confidence, Evidence, Verdict};
 use super::{at_rest, crash_looping};
 use crate::guard::policy::RemediationAction;
 use crate::guard::proposal::Ask;
 use crate::offset::TopicPartition;
 use crate::refusal::Refusal;
+use crate::testing::guard::{History, failure, probe};
 use crate::testing::p;
 
 /// All that is known of how the group commits is what its samples show.

@@ -8,12 +8,12 @@ use jiff::Timestamp;
 use super::super::super::policy::{Isolation, Validator};
 use super::super::super::probe::{Failure, First, Unlike};
 use super::super::super::sample::{LiveRecovery, Stage};
-use super::super::super::testing::{History, outline, probe};
 use super::super::super::verdict::{Finding, Verdict};
 use super::{at_rest, crash_looping};
 use crate::group::GroupState;
 use crate::ids::PlanId;
 use crate::offset::Fault;
+use crate::testing::guard::{History, outline, probe};
 use crate::testing::{p, topic};
 
 /// A case: the verdict that is expected, what the case is, and its history. It is about partition 0.

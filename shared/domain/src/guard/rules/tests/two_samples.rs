@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 
 use super::super::super::policy::Isolation;
 use super::super::super::probe::First;
-use super::super::super::testing::{History, outline, probe};
 use super::super::super::verdict::Verdict;
 use crate::group::GroupState;
 use crate::offset::Fault;
+use crate::testing::guard::{History, outline, probe};
 use crate::testing::{p, topic};
 
 /// The table as it is published.

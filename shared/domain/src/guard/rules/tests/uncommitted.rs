@@ -3,10 +3,10 @@
 use super::super::super::policy::Validator;
 use super::super::super::probe::Probe;
 use super::super::super::sample::Sample;
-use super::super::super::testing::{History, outline, probe};
 use super::super::super::verdict::{Evidence, Finding, GroupFinding, Status, Verdict};
 use super::super::{is_forgotten, is_suspicious};
 use crate::offset::Fault;
+use crate::testing::guard::{History, outline, probe};
 use crate::testing::p;
 
 fn of_group(history: &History) -> Option<GroupFinding> {

@@ -1,10 +1,11 @@
-//! A stored decision on its way to the execution that waits for it.
+//! Delivers a stored decision to the execution that waits for it.
 
 use jiff::Timestamp;
 use serde_json::json;
 
 use crate::aws::step_functions::{Executions, ExecutionsError, Told};
 use crate::domain::approval::{Approval, ApprovalStatus, Decision};
+use crate::error::Error;
 use crate::store::{LinkHash, Store, StoreError};
 
 /// What became of a delivery.
@@ -30,13 +31,22 @@ pub enum DeliverError {
     Executions(#[from] ExecutionsError),
 }
 
+impl From<DeliverError> for Error {
+    fn from(error: DeliverError) -> Self {
+        match error {
+            DeliverError::Store(error) => Self::Store(error),
+            DeliverError::Executions(error) => Self::Executions(error),
+        }
+    }
+}
+
 /// Tells the waiting execution that its approval is decided, whichever way, and notes that it was told.
 ///
 /// What is sent only wakes the execution: the next state reads the stored decision itself.
 ///
 /// # Errors
 /// The table or Step Functions cannot be reached.
-pub async fn deliver(
+pub async fn deliver_decision(
     store: &Store,
     executions: &Executions,
     link: &LinkHash,

@@ -8,19 +8,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::policy::{GuardPolicy, Validator};
-use super::probe::{Failure, First, Probe, Probed, Validation};
-use super::proposal::{Ask, Proposals, propose};
-use super::record::{Fingerprint, Outline, TimestampType};
-use super::rules::{Assessment, judge, reads_uncommitted};
-use super::sample::{LiveRecovery, Sample};
-use super::verdict::{Finding, Verdict};
+use super::{at, commit, describe, log, p, seen, topic};
 use crate::group::{GroupObservation, GroupState, Member, PartitionReading};
+use crate::guard::policy::{GuardPolicy, Validator};
+use crate::guard::probe::{Failure, First, Probe, Probed, Validation};
+use crate::guard::proposal::{Ask, Proposals, propose};
+use crate::guard::record::{Fingerprint, Outline, TimestampType};
+use crate::guard::rules::{Assessment, judge, reads_uncommitted};
+use crate::guard::sample::{LiveRecovery, Sample};
+use crate::guard::verdict::{Finding, Verdict};
 use crate::offset::{Fault, TopicPartition};
-use crate::testing::{at, commit, describe, log, p, seen, topic};
 
 /// What may be said of a record at `offset`.
-pub(crate) fn outline(offset: i64) -> Outline {
+pub fn outline(offset: i64) -> Outline {
     Outline {
         offset,
         leader_epoch: Some(5),
@@ -33,7 +33,7 @@ pub(crate) fn outline(offset: i64) -> Outline {
     }
 }
 
-pub(crate) fn failure(offset: i64) -> Failure {
+pub fn failure(offset: i64) -> Failure {
     Failure {
         offset,
         validator: Validator::Json,
@@ -43,7 +43,7 @@ pub(crate) fn failure(offset: i64) -> Failure {
 
 /// A probe that begins at `from` and finds these records for consumers of both isolation levels: `true` where a validator
 /// fails.
-pub(crate) fn probe(from: i64, records: &[(i64, bool)]) -> Probe {
+pub fn probe(from: i64, records: &[(i64, bool)]) -> Probe {
     let first = match records.first() {
         Some((offset, _)) => First::Record(outline(*offset)),
         None => First::None { until: 200 },
@@ -62,24 +62,24 @@ pub(crate) fn probe(from: i64, records: &[(i64, bool)]) -> Probe {
 
 /// A group's history, and what is true of it at the moment.
 #[derive(Debug, Clone)]
-pub(crate) struct History {
-    pub(crate) samples: Vec<Sample>,
-    pub(crate) seen: GroupObservation,
-    pub(crate) unstable: BTreeSet<TopicPartition>,
-    pub(crate) policy: GuardPolicy,
+pub struct History {
+    pub samples: Vec<Sample>,
+    pub seen: GroupObservation,
+    pub unstable: BTreeSet<TopicPartition>,
+    pub policy: GuardPolicy,
     /// What a raw read finds, where it is not one good record at the commit.
-    pub(crate) probes: BTreeMap<TopicPartition, Probed>,
-    pub(crate) moved_at: Option<Timestamp>,
+    pub probes: BTreeMap<TopicPartition, Probed>,
+    pub moved_at: Option<Timestamp>,
     /// What holds the group while looks are taken.
-    pub(crate) recovery: Option<LiveRecovery>,
-    pub(crate) skips_today: BTreeMap<TopicPartition, u32>,
+    pub recovery: Option<LiveRecovery>,
+    pub skips_today: BTreeMap<TopicPartition, u32>,
     now: Timestamp,
     run: Timestamp,
 }
 
 impl History {
     /// A group with so many partitions, and nobody in it yet.
-    pub(crate) fn of(partitions: i32) -> Self {
+    pub fn of(partitions: i32) -> Self {
         let count = usize::try_from(partitions).unwrap();
         let mut seen = seen(&vec![100; count], &vec![200; count]);
         seen.topics = [("shipments".to_owned(), topic(7, partitions))].into();
@@ -100,34 +100,34 @@ impl History {
         }
     }
 
-    pub(crate) fn now(&self) -> Timestamp {
+    pub fn now(&self) -> Timestamp {
         self.now
     }
 
-    pub(crate) fn policy(&mut self, change: impl FnOnce(&mut GuardPolicy)) -> &mut Self {
+    pub fn policy(&mut self, change: impl FnOnce(&mut GuardPolicy)) -> &mut Self {
         change(&mut self.policy);
         self
     }
 
     /// Time in which nobody looks.
-    pub(crate) fn pass(&mut self, seconds: i64) -> &mut Self {
+    pub fn pass(&mut self, seconds: i64) -> &mut Self {
         self.now += SignedDuration::from_secs(seconds);
         self
     }
 
     /// A new run, five minutes after the last look, with one look.
-    pub(crate) fn run(&mut self) -> &mut Self {
+    pub fn run(&mut self) -> &mut Self {
         self.run_after(300)
     }
 
-    pub(crate) fn runs(&mut self, count: usize) -> &mut Self {
+    pub fn runs(&mut self, count: usize) -> &mut Self {
         for _ in 0..count {
             self.run();
         }
         self
     }
 
-    pub(crate) fn run_after(&mut self, seconds: i64) -> &mut Self {
+    pub fn run_after(&mut self, seconds: i64) -> &mut Self {
         self.pass(seconds);
         self.run = self.now;
         self.take();
@@ -135,7 +135,7 @@ impl History {
     }
 
     /// One more look in this run, three seconds later.
-    pub(crate) fn look(&mut self) -> &mut Self {
+    pub fn look(&mut self) -> &mut Self {
         self.pass(3);
         self.take();
         self
@@ -152,13 +152,13 @@ impl History {
         });
     }
 
-    pub(crate) fn state(&mut self, state: GroupState) -> &mut Self {
+    pub fn state(&mut self, state: GroupState) -> &mut Self {
         describe(&mut self.seen).state = state;
         self
     }
 
     /// The group at rest with these members and their partitions of `shipments`.
-    pub(crate) fn stable(&mut self, members: &[(&str, &[i32])]) -> &mut Self {
+    pub fn stable(&mut self, members: &[(&str, &[i32])]) -> &mut Self {
         let of = |(name, partitions): &(&str, &[i32])| Member {
             member_id: format!("{name}-id"),
             client_id: name[..1].to_owned(),
@@ -171,47 +171,47 @@ impl History {
     }
 
     /// The members while they join: nobody has a partition.
-    pub(crate) fn joining(&mut self, members: &[&str]) -> &mut Self {
+    pub fn joining(&mut self, members: &[&str]) -> &mut Self {
         let members: Vec<(&str, &[i32])> = members.iter().map(|m| (*m, &[][..])).collect();
         self.stable(&members).state(GroupState::PreparingRebalance)
     }
 
-    pub(crate) fn empty(&mut self) -> &mut Self {
+    pub fn empty(&mut self) -> &mut Self {
         self.stable(&[]).state(GroupState::Empty)
     }
 
-    pub(crate) fn reading(&mut self, partition: i32) -> &mut PartitionReading {
+    pub fn reading(&mut self, partition: i32) -> &mut PartitionReading {
         self.seen.partitions.get_mut(&p(partition)).unwrap()
     }
 
-    pub(crate) fn committed(&mut self, partition: i32, offset: i64) -> &mut Self {
+    pub fn committed(&mut self, partition: i32, offset: i64) -> &mut Self {
         self.reading(partition).committed = Ok(Some(commit(offset)));
         self
     }
 
-    pub(crate) fn no_commit(&mut self, partition: i32) -> &mut Self {
+    pub fn no_commit(&mut self, partition: i32) -> &mut Self {
         self.reading(partition).committed = Ok(None);
         self
     }
 
-    pub(crate) fn log(&mut self, partition: i32, start: i64, high: i64) -> &mut Self {
+    pub fn log(&mut self, partition: i32, start: i64, high: i64) -> &mut Self {
         self.reading(partition).log = Ok(log(start, high));
         self
     }
 
     /// A transaction is open at `last_stable`.
-    pub(crate) fn open(&mut self, partition: i32, last_stable: i64) -> &mut Self {
+    pub fn open(&mut self, partition: i32, last_stable: i64) -> &mut Self {
         if let Ok(log) = &mut self.reading(partition).log {
             log.last_stable = last_stable;
         }
         self
     }
 
-    pub(crate) fn high(&mut self, partition: i32, high: i64) -> &mut Self {
+    pub fn high(&mut self, partition: i32, high: i64) -> &mut Self {
         self.log(partition, 0, high)
     }
 
-    pub(crate) fn fails(&mut self, partition: i32) -> &mut Self {
+    pub fn fails(&mut self, partition: i32) -> &mut Self {
         let fault = Fault::Failed {
             code: "REQUEST_TIMED_OUT".to_owned(),
         };
@@ -220,7 +220,7 @@ impl History {
     }
 
     /// The commits of these go on by 10, and their logs by 10 too.
-    pub(crate) fn work(&mut self, partitions: &[i32]) -> &mut Self {
+    pub fn work(&mut self, partitions: &[i32]) -> &mut Self {
         for n in partitions {
             let reading = self.reading(*n);
             let committed = reading.committed.as_ref().unwrap().as_ref().unwrap().offset;
@@ -230,21 +230,21 @@ impl History {
         self
     }
 
-    pub(crate) fn probed(&mut self, partition: i32, probe: Probe) -> &mut Self {
+    pub fn probed(&mut self, partition: i32, probe: Probe) -> &mut Self {
         self.probes.insert(p(partition), Ok(probe));
         self
     }
 
-    pub(crate) fn judged_without_probes(&self) -> Assessment {
+    pub fn judged_without_probes(&self) -> Assessment {
         judge(&self.samples, &BTreeMap::new(), &self.policy, self.now)
     }
 
     /// As a run does it: judge, read what the rules want to know more of, judge again, and propose.
-    pub(crate) fn judged(&self) -> (Assessment, Proposals) {
+    pub fn judged(&self) -> (Assessment, Proposals) {
         self.asked(None)
     }
 
-    pub(crate) fn asked(&self, ask: Option<&Ask>) -> (Assessment, Proposals) {
+    pub fn asked(&self, ask: Option<&Ask>) -> (Assessment, Proposals) {
         let probes = self.read();
         let assessment = judge(&self.samples, &probes, &self.policy, self.now);
         let uncommitted = reads_uncommitted(&self.samples, &self.policy);
@@ -265,18 +265,18 @@ impl History {
         probes
     }
 
-    pub(crate) fn finding(&self, partition: i32) -> Finding {
+    pub fn finding(&self, partition: i32) -> Finding {
         let (assessment, _) = self.judged();
         let mut findings = assessment.findings.into_iter();
         findings.find(|f| f.partition == p(partition)).unwrap()
     }
 
-    pub(crate) fn verdict(&self, partition: i32) -> Verdict {
+    pub fn verdict(&self, partition: i32) -> Verdict {
         self.finding(partition).verdict
     }
 
     /// The verdicts in the order of partitions, where nothing is proposed.
-    pub(crate) fn verdicts(&self) -> Vec<Verdict> {
+    pub fn verdicts(&self) -> Vec<Verdict> {
         let (assessment, proposals) = self.judged();
         assert_eq!(proposals.skips, [], "a skip is proposed");
         assessment.findings.iter().map(|f| f.verdict).collect()
