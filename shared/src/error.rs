@@ -4,9 +4,9 @@ use lambda_runtime::Diagnostic;
 
 use crate::aws::secrets::SecretsError;
 use crate::aws::step_functions::ExecutionsError;
+use crate::domain::ids::ExecutionArn;
 use crate::environment::EnvError;
 use crate::failure::{ErrorClass, chain};
-use crate::kafka::KafkaError;
 use crate::ports::{BrokerError, BrokerErrorClass};
 use crate::slack::SlackError;
 use crate::store::{self, StoreError};
@@ -37,7 +37,7 @@ pub enum Error {
     InvalidEvent(String),
     /// An execution that is said to have ended has not.
     #[error("execution {0} runs, so there is nothing to put right")]
-    StillRunning(String),
+    StillRunning(ExecutionArn),
     /// Recoveries that no sweep could end.
     #[error("{recoveries} open recoveries could not be put right; the log says which and why")]
     Stuck {
@@ -70,12 +70,6 @@ pub enum Error {
     /// Something that cannot be, was.
     #[error("{0}")]
     Broken(String),
-}
-
-impl From<KafkaError> for Error {
-    fn from(error: KafkaError) -> Self {
-        Self::Kafka(error.into())
-    }
 }
 
 impl Error {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use self::fields::{Fields, invalid};
-use crate::domain::ids::PlanId;
+use crate::domain::ids::{ExecutionArn, PlanId};
 use crate::domain::refusal::Refusal;
 
 mod fields;
@@ -61,7 +61,7 @@ pub enum RewindStep {
     /// Make or take over a plan and claim its group.
     Plan {
         /// The execution's ARN.
-        execution: String,
+        execution: ExecutionArn,
         /// When it started.
         started_at: Timestamp,
         /// The execution's input: `{"request": …}` or `{"plan_id": …}`.
@@ -81,7 +81,7 @@ pub enum RewindStep {
 #[derive(Debug, Deserialize)]
 pub struct PlanStep {
     /// The execution's ARN.
-    pub execution: String,
+    pub execution: ExecutionArn,
     /// The plan.
     pub plan_id: PlanId,
 }
@@ -93,7 +93,7 @@ pub enum ApprovalStep {
     /// Store the token and tell the approver.
     Request {
         /// The execution's ARN.
-        execution: String,
+        execution: ExecutionArn,
         /// The plan.
         plan_id: PlanId,
         /// The token that ends the wait.
@@ -104,14 +104,14 @@ pub enum ApprovalStep {
     /// See whether the recovery that the execution's input names is one that may be ended for another.
     Confirm {
         /// The execution's ARN.
-        execution: String,
+        execution: ExecutionArn,
         /// What its input says, which proves nothing: see [`Reconcile`].
         reconcile: Value,
     },
     /// Write the audit record, tell the people, release the group.
     Report {
         /// The execution's ARN.
-        execution: String,
+        execution: ExecutionArn,
         /// When it started.
         started_at: Option<Timestamp>,
         /// The execution's state so far.
@@ -121,7 +121,7 @@ pub enum ApprovalStep {
     /// Deliver decisions that got lost and end recoveries whose execution is gone.
     Sweep {
         /// Only what belongs to this execution, which just ended.
-        execution: Option<String>,
+        execution: Option<ExecutionArn>,
     },
 }
 
@@ -221,7 +221,7 @@ pub struct Reconcile {
     /// Its plan.
     pub plan_id: PlanId,
     /// Its execution, which is gone.
-    pub execution: String,
+    pub execution: ExecutionArn,
 }
 
 /// What the plan step decided.

@@ -18,12 +18,14 @@ use offset_guard::app::{apply, approval, checkpoint, observe, plan, plan_id, ver
 use offset_guard::config::Config;
 use offset_guard::connect::Role;
 use offset_guard::domain::approval::{Approval, Decision};
+use offset_guard::domain::ids::ExecutionArn;
 use offset_guard::domain::offset::GroupId;
 use offset_guard::domain::plan::PlanResult;
 use offset_guard::domain::recovery::Outcome as Recovered;
 use offset_guard::domain::testing::pending_approval;
 use offset_guard::env::{Env, written};
 use offset_guard::kafka::{Auth, ConnectionSettings, GroupReader};
+use offset_guard::ports::ReadGroups;
 use offset_guard::store::{LinkHash, Store, TaskToken};
 use offset_guard::wire::{CheckpointEvent, PlanStep};
 use offset_guard_local::aws::LocalAws;
@@ -49,7 +51,9 @@ async fn main() -> Outcome {
     let args: Vec<String> = env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args[..] {
-        ["step", name, group, execution, before] => step(name, group, execution, before).await,
+        ["step", name, group, execution, before] => {
+            step(name, group, execution.into(), before).await
+        }
         // `cargo test` only wants to know that it builds.
         _ if !args.contains(&"--bench") => Ok(()),
         _ => bench().await,
@@ -57,7 +61,7 @@ async fn main() -> Outcome {
 }
 
 /// One step as its function runs it, in this process.
-async fn step(name: &str, group: &str, execution: &str, before: &str) -> Outcome {
+async fn step(name: &str, group: &str, execution: ExecutionArn, before: &str) -> Outcome {
     if name == "read" {
         let settings = ConnectionSettings::new(env::var(BOOTSTRAP)?, Auth::Plaintext);
         let reader = GroupReader::connect(settings)?;
@@ -72,8 +76,8 @@ async fn step(name: &str, group: &str, execution: &str, before: &str) -> Outcome
     let (config, store) = (&env.config, &env.store);
     let started_at: Timestamp = before.parse()?;
     let on_plan = PlanStep {
-        execution: execution.to_owned(),
-        plan_id: plan_id(execution, started_at),
+        execution: execution.clone(),
+        plan_id: plan_id(&execution, started_at),
     };
     match name {
         "checkpoint" => {
@@ -87,7 +91,7 @@ async fn step(name: &str, group: &str, execution: &str, before: &str) -> Outcome
                 "reason": "a benchmark", "requested_by": "a benchmark",
             }});
             let step = plan::PlanTask {
-                execution,
+                execution: &execution,
                 started_at,
                 input: &request,
             };
@@ -220,7 +224,7 @@ async fn bench() -> Outcome {
                     used
                 }
                 "observe" => {
-                    approve(&configured, &store, &execution, &before).await?;
+                    approve(&configured, &store, &execution.as_str().into(), &before).await?;
                     // A plan of several requests needs two looks that are a second apart.
                     measure(own("observe", &before)?, &log)?;
                     tokio::time::sleep(Duration::from_millis(1_100)).await;
@@ -257,7 +261,12 @@ fn build_kadm(dir: &Path) -> Result<PathBuf> {
 }
 
 /// What the approver and the step after them do, as quickly as can be.
-async fn approve(config: &Config, store: &Store, execution: &str, before: &str) -> Outcome {
+async fn approve(
+    config: &Config,
+    store: &Store,
+    execution: &ExecutionArn,
+    before: &str,
+) -> Outcome {
     let id = plan_id(execution, before.parse()?);
     let record = store.plan(&id).await?.ok_or("there is no plan")?;
     let PlanResult::Ready(plan) = record.result else {
@@ -265,20 +274,20 @@ async fn approve(config: &Config, store: &Store, execution: &str, before: &str) 
     };
     let now = Timestamp::now();
     let asked = Approval {
-        execution: execution.to_owned(),
+        execution: execution.clone(),
         created_at: now,
         ..pending_approval(&plan)
     };
-    let link = LinkHash::of(execution);
+    let link = LinkHash::of(&execution.0);
     store
-        .request_approval(&asked, &link, &TaskToken::new(execution.to_owned()))
+        .request_approval(&asked, &link, &TaskToken::new(execution.0.clone()))
         .await?;
     let by = "a benchmark";
     store
         .decide(&link, &asked.digest, Decision::Approve, by, "", now)
         .await?;
     let step = PlanStep {
-        execution: execution.to_owned(),
+        execution: execution.clone(),
         plan_id: id,
     };
     expect(approval::admit(config, store, &step, true).await?.admitted)

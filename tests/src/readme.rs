@@ -1,11 +1,22 @@
-//! The commands of README.md, and how each of them is proved.
+//! The commands in README.md and the pages of infra/docs, and how each of them is proved.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// An indented block of README.md.
+/// A page for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// Its path in the project, such as `infra/docs/guard.md`.
+    pub name: String,
+    /// Its Markdown.
+    pub text: String,
+}
+
+/// An indented block of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
+    /// The name of its page.
+    pub page: String,
     /// Its first line, counted from 1.
     pub line: usize,
     /// Its text, without the indentation.
@@ -26,7 +37,7 @@ pub enum Proof {
 }
 
 /// Every block by what it begins with. One that is not here is not proved, and fails the tests.
-pub const BLOCKS: [(&str, Proof); 22] = [
+pub const BLOCKS: [(&str, Proof); 25] = [
     ("Approval needed:", Proof::Shown),
     ("✖ REFUSED:", Proof::Shown),
     ("✔ VERIFIED:", Proof::Shown),
@@ -37,6 +48,10 @@ pub const BLOCKS: [(&str, Proof); 22] = [
         ),
     ),
     ("cargo test\n", Proof::NotRun("it is what runs this")),
+    (
+        "cargo test --package offset-guard --test config",
+        Proof::NotRun("it is a part of what runs this"),
+    ),
     (
         "cargo test-pure",
         Proof::NotRun("it is a part of what runs this"),
@@ -50,6 +65,14 @@ pub const BLOCKS: [(&str, Proof); 22] = [
     (
         "aws secretsmanager create-secret --name offset-guard/slack",
         Proof::Run,
+    ),
+    (
+        "cargo run -p offset-guard-tests --bin situations",
+        Proof::NotRun("it plays for many minutes; the tests play a part of the situations"),
+    ),
+    (
+        "sam build && sam deploy --guided",
+        Proof::NotRun("it needs an AWS account and answers"),
     ),
     (
         "sam build\n",
@@ -111,20 +134,37 @@ pub fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// README.md.
+/// README.md and every page of infra/docs, by name.
 ///
 /// # Errors
-/// It cannot be read.
-pub fn text() -> std::io::Result<String> {
-    fs::read_to_string(project().join("README.md"))
+/// The folder or a page cannot be read.
+pub fn pages() -> std::io::Result<Vec<Page>> {
+    let folder = "infra/docs";
+    let mut names = vec!["README.md".to_owned()];
+    for entry in fs::read_dir(project().join(folder))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.ends_with(".md") {
+            names.push(format!("{folder}/{name}"));
+        }
+    }
+    names.sort();
+    let read = |name: String| {
+        let text = fs::read_to_string(project().join(&name))?;
+        Ok(Page { name, text })
+    };
+    names.into_iter().map(read).collect()
 }
 
-/// Every block, in order.
+/// Every block of these pages, in order.
 #[must_use]
-pub fn blocks(readme: &str) -> Vec<Block> {
+pub fn blocks(pages: &[Page]) -> Vec<Block> {
+    pages.iter().flat_map(blocks_of_page).collect()
+}
+
+fn blocks_of_page(page: &Page) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     let mut open = false;
-    for (line, text) in (1..).zip(readme.lines()) {
+    for (line, text) in (1..).zip(page.text.lines()) {
         match (text.strip_prefix("    "), blocks.last_mut()) {
             (Some(text), Some(block)) if open => {
                 block.text.push_str(text);
@@ -132,12 +172,13 @@ pub fn blocks(readme: &str) -> Vec<Block> {
             }
             (Some(text), _) => {
                 blocks.push(Block {
+                    page: page.name.clone(),
                     line,
                     text: format!("{text}\n"),
                 });
                 open = true;
             }
-            // A blank line within a block ends it: each command is a block of its own.
+            // A blank line ends a block: each command is its own block.
             (None, _) => open = false,
         }
     }
@@ -153,10 +194,10 @@ pub fn proof(block: &Block) -> Option<Proof> {
     known.map(|(_, proof)| *proof)
 }
 
-/// The code spans of README.md that are commands.
+/// The code spans of a page that are commands.
 #[must_use]
-pub fn inline(readme: &str) -> Vec<&str> {
-    let prose = readme.lines().filter(|line| !line.starts_with("    "));
+pub fn inline(page: &Page) -> Vec<&str> {
+    let prose = page.text.lines().filter(|line| !line.starts_with("    "));
     let spans = prose.flat_map(|line| line.split('`').skip(1).step_by(2));
     let tools = ["cargo ", "sam ", "aws ", "curl ", "sudo "];
     spans

@@ -9,6 +9,7 @@ use aws_credential_types::Credentials;
 use aws_sdk_sfn::config::retry::RetryConfig;
 use aws_sdk_sfn::config::{BehaviorVersion, Region};
 use offset_guard::aws::step_functions::Executions;
+use offset_guard::domain::ids::ExecutionArn;
 use serde_json::{Value, json};
 
 use crate::loopback::{Request, Server};
@@ -131,10 +132,9 @@ fn answer(known: &Known, request: &Request) -> (u16, String) {
         Some("StartExecution") => {
             let machine = body["stateMachineArn"].as_str().unwrap_or_default();
             let name = body["name"].as_str().unwrap_or_default();
-            let arn = format!(
-                "{}:{name}",
-                machine.replace(":stateMachine:", ":execution:")
-            );
+            let Some(ExecutionArn(arn)) = ExecutionArn::child(machine, name) else {
+                return error("InvalidArn");
+            };
             let input = body["input"].as_str().unwrap_or_default();
             let input: Value = serde_json::from_str(input).unwrap_or_default();
             match known.get(&arn) {

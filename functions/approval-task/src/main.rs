@@ -67,7 +67,7 @@ async fn task(
         } => json!(report::run(store, executions, &slack, &execution, started_at, &state).await?),
         ApprovalStep::Sweep { execution } => {
             let machine = environment::required("OFFSET_GUARD_STATE_MACHINE")?;
-            let execution = execution.as_deref();
+            let execution = execution.as_ref();
             let swept = sweep::run(store, executions, &machine, &slack, execution).await;
             if execution.is_none() {
                 let told = approval::ask_again(store, executions, asking).await?;

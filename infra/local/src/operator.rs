@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use ulid::Ulid;
 
 use crate::{Error, Result, error::Doing, run::until, stack::Stack};
+use offset_guard_domain::ids::ExecutionArn;
 
 /// How long a started execution may take where nobody is waited for.
 const EXECUTION_LIMIT: Duration = Duration::from_secs(120);
@@ -103,7 +104,7 @@ pub enum Invoked {
 pub struct Execution {
     operator: Operator,
     /// Its ARN.
-    pub arn: String,
+    pub arn: ExecutionArn,
 }
 
 impl Operator {
@@ -208,24 +209,22 @@ impl Operator {
             .send()
             .await;
         let started = started.map_err(|error| refused("StartExecution", &error))?;
-        Ok(self.execution(started.execution_arn))
+        Ok(self.execution(ExecutionArn(started.execution_arn)))
     }
 
     /// An execution of the recovery state machine by its name.
     #[must_use]
     pub fn named(&self, name: &str) -> Execution {
-        let executions = self
-            .state_machine
-            .replacen(":stateMachine:", ":execution:", 1);
-        self.execution(format!("{executions}:{name}"))
+        let arn = ExecutionArn::child(&self.state_machine, name);
+        self.execution(arn.unwrap_or_else(|| name.into()))
     }
 
     /// An execution by its ARN.
     #[must_use]
-    pub fn execution(&self, arn: impl Into<String>) -> Execution {
+    pub fn execution(&self, arn: ExecutionArn) -> Execution {
         Execution {
             operator: self.clone(),
-            arn: arn.into(),
+            arn,
         }
     }
 
@@ -336,7 +335,7 @@ impl Execution {
     /// If there is no such execution.
     pub async fn ended(&self) -> Result<Option<Ended>> {
         let call = self.operator.executions.describe_execution();
-        let found = call.execution_arn(&self.arn).send().await;
+        let found = call.execution_arn(&self.arn.0).send().await;
         let found = found.map_err(|error| refused("DescribeExecution", &error))?;
         if *found.status() == ExecutionStatus::Running {
             return Ok(None);
@@ -358,7 +357,7 @@ impl Execution {
     /// If it cannot be stopped.
     pub async fn abort(&self) -> Result<()> {
         let call = self.operator.executions.stop_execution();
-        let stopped = call.execution_arn(&self.arn).send().await;
+        let stopped = call.execution_arn(&self.arn.0).send().await;
         stopped.map_err(|error| refused("StopExecution", &error))?;
         Ok(())
     }

@@ -16,6 +16,7 @@ use super::recovery::{Claim, PreImage, Recovery};
 use super::refusal::{MemberSeen, Refusal, Stale};
 use super::rights::{self, Rights};
 use super::text::time;
+use crate::ids::ExecutionArn;
 
 /// Where an approval stands. It moves by one conditional write, once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -71,7 +72,7 @@ pub struct Approval {
     /// The digest of the plan that is shown and approved.
     pub digest: PlanDigest,
     /// The execution that waits.
-    pub execution: String,
+    pub execution: ExecutionArn,
     /// When it was asked for.
     pub created_at: Timestamp,
     /// Until when it may be decided. Before the task's own time-out, so that a decision is never made in vain.
@@ -139,7 +140,7 @@ impl Approval {
         &self,
         plan: &Plan,
         people: People<'_>,
-        execution: &str,
+        execution: &ExecutionArn,
         now: Timestamp,
     ) -> Result<Timestamp, Refusal> {
         if plan.csv_version != CSV_VERSION {
@@ -154,7 +155,7 @@ impl Approval {
                 stored: stored.0,
             });
         }
-        if self.execution != execution || self.plan != plan.id {
+        if self.execution != *execution || self.plan != plan.id {
             return Err(Refusal::NotApproved {
                 found: format!("the approval belongs to execution {}", self.execution),
             });
@@ -243,7 +244,7 @@ pub struct Evidence<'a> {
     /// The instant.
     pub now: Timestamp,
     /// The execution that wants to apply.
-    pub execution: &'a str,
+    pub execution: &'a ExecutionArn,
     /// The approval, read strongly.
     pub approval: Option<&'a Approval>,
     /// What is known of the people.
@@ -436,7 +437,7 @@ fn permission(plan: &Plan, evidence: &Evidence<'_>) -> Vec<Refusal> {
 /// Who holds the group, if it is not this execution with this plan.
 fn other_holder(plan: &Plan, evidence: &Evidence<'_>) -> Option<String> {
     let recovery = evidence.recovery;
-    let held_by = |execution: &str, of: &PlanId| {
+    let held_by = |execution: &ExecutionArn, of: &PlanId| {
         (execution != evidence.execution || *of != plan.id)
             .then(|| format!("{execution} with plan {of}"))
     };

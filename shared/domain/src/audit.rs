@@ -11,6 +11,7 @@ use super::offset::{ClusterId, CommittedOffset, GroupId, TopicPartition};
 use super::plan::PlanDigest;
 use super::recovery::{Outcome, PartitionOutcome};
 use super::refusal::Refusal;
+use crate::ids::ExecutionArn;
 
 /// How an execution ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -61,7 +62,7 @@ pub struct Audit {
     /// The plan, where one was made.
     pub plan: Option<PlanId>,
     /// The execution. It has one audit record, however often its end is reported.
-    pub execution: String,
+    pub execution: ExecutionArn,
     /// The cluster, where it was known by its own id.
     pub cluster_id: Option<ClusterId>,
     /// The group, where the request named one.

@@ -19,6 +19,12 @@ macro_rules! text_id {
                 f.write_str(&self.0)
             }
         }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self(text.to_owned())
+            }
+        }
     };
 }
 
@@ -43,6 +49,21 @@ text_id! {
     ExecutionArn
 }
 
+impl ExecutionArn {
+    /// The ARN of the execution `name` of a state machine; `None` if `machine` is not a state machine's ARN.
+    #[must_use]
+    pub fn child(machine: &str, name: &str) -> Option<Self> {
+        let (before, machine) = machine.split_once(":stateMachine:")?;
+        Some(Self(format!("{before}:execution:{machine}:{name}")))
+    }
+
+    /// The execution's name, which is the last part of its ARN.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.rsplit(':').next().unwrap_or(&self.0)
+    }
+}
+
 /// One consumer group of one cluster. A group's name alone says nothing: each cluster has its own `orders`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GroupKey {
@@ -50,4 +71,30 @@ pub struct GroupKey {
     pub cluster_id: ClusterId,
     /// The group's exact name.
     pub group: GroupId,
+}
+
+impl GroupKey {
+    /// The group of this name in the cluster of this id.
+    #[must_use]
+    pub fn new(cluster_id: ClusterId, group: GroupId) -> Self {
+        Self { cluster_id, group }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_execution_has_its_machines_arn_and_a_name() {
+        let machine = "arn:aws:states:eu-west-1:123456789012:stateMachine:recovery";
+        let arn = ExecutionArn::child(machine, "k").unwrap();
+        assert_eq!(
+            arn.0,
+            "arn:aws:states:eu-west-1:123456789012:execution:recovery:k"
+        );
+        assert_eq!(arn.name(), "k");
+        assert_eq!(ExecutionArn::child("arn:m", "k"), None);
+        assert_eq!(ExecutionArn::from("k").name(), "k");
+    }
 }

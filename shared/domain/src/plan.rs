@@ -21,6 +21,7 @@ use super::offset::{
 use super::refusal::{MemberSeen, Refusal, Stale};
 use super::request::RewindRequest;
 use super::text::{self, grouped, time, verb};
+use crate::ids::ExecutionArn;
 
 /// Where a plan's targets come from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -783,8 +784,8 @@ pub enum PlanResult {
 pub struct PlanRecord {
     /// Its id; a plan that is [`PlanResult::Ready`] has the same.
     pub id: PlanId,
-    /// The execution that it was made for.
-    pub execution: String,
+    /// The execution that it was made for; for a plan of the guard the id of the guard's run, which is not an ARN.
+    pub execution: ExecutionArn,
     /// When it was made.
     pub created_at: Timestamp,
     /// The cluster's name in the configuration.
@@ -810,14 +811,14 @@ impl PlanRecord {
     #[must_use]
     pub fn new(
         id: PlanId,
-        execution: &str,
+        execution: ExecutionArn,
         created_at: Timestamp,
         request: &RewindRequest,
         result: PlanResult,
     ) -> Self {
         Self {
             id,
-            execution: execution.to_owned(),
+            execution,
             created_at,
             cluster: request.cluster.clone(),
             group: request.group.clone(),
@@ -833,13 +834,13 @@ impl PlanRecord {
     #[must_use]
     pub fn refused(
         id: PlanId,
-        execution: &str,
+        execution: ExecutionArn,
         created_at: Timestamp,
         refusals: Vec<Refusal>,
     ) -> Self {
         Self {
             id,
-            execution: execution.to_owned(),
+            execution,
             created_at,
             cluster: String::new(),
             group: GroupId(String::new()),

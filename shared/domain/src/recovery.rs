@@ -11,6 +11,7 @@ use super::ids::PlanId;
 use super::offset::{ClusterId, CommittedOffset, Fault, GroupId, TopicPartition};
 use super::plan::{PartitionMove, Plan};
 use super::refusal::Refusal;
+use crate::ids::ExecutionArn;
 
 /// How long one request to change offsets may take.
 pub const LONGEST_REQUEST: SignedDuration = SignedDuration::from_secs(15);
@@ -19,7 +20,7 @@ pub const LONGEST_REQUEST: SignedDuration = SignedDuration::from_secs(15);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     /// The execution.
-    pub execution: String,
+    pub execution: ExecutionArn,
     /// Its plan.
     pub plan: PlanId,
     /// When it ends by itself. It outlives Apply, because Kafka cannot check a fence.
@@ -138,7 +139,7 @@ pub struct Recovery {
     /// Its plan.
     pub plan: PlanId,
     /// The execution that owns it.
-    pub execution: String,
+    pub execution: ExecutionArn,
     /// The cluster.
     pub cluster_id: ClusterId,
     /// The group.
@@ -160,7 +161,7 @@ pub struct Recovery {
     pub superseded_by: Option<PlanId>,
     /// The execution that was found to be right in ending it, its own one being over. Beside its own it alone may raise
     /// the fence and report.
-    pub reconciled_by: Option<String>,
+    pub reconciled_by: Option<ExecutionArn>,
     /// Rights that the plan needs and of which the brokers did not say whether the applying principal has them.
     pub unknown_rights: Option<String>,
     /// Why a step after planning refused.
@@ -174,10 +175,10 @@ pub struct Recovery {
 impl Recovery {
     /// A recovery of `plan` that `execution` opens at `at`: nothing has been done yet.
     #[must_use]
-    pub fn open(plan: &Plan, execution: &str, at: Timestamp) -> Self {
+    pub fn open(plan: &Plan, execution: &ExecutionArn, at: Timestamp) -> Self {
         Self {
             plan: plan.id.clone(),
-            execution: execution.to_owned(),
+            execution: execution.clone(),
             cluster_id: plan.cluster_id.clone(),
             group: plan.group.clone(),
             opened_at: at,

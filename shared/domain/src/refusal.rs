@@ -12,6 +12,7 @@ use super::ids::PlanId;
 use super::offset::{Fault, TopicPartition, distance};
 use super::rights::{Right, listed};
 use super::text::{count, grouped, time, verb};
+use crate::ids::ExecutionArn;
 
 /// A member of a group, as much as a person needs to find and stop it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -364,7 +365,7 @@ pub enum Refusal {
         /// Its plan.
         plan: PlanId,
         /// Its execution.
-        execution: String,
+        execution: ExecutionArn,
     },
     /// The principal that applies lacks rights that the plan needs.
     NotAuthorisedToAlter {

@@ -592,7 +592,7 @@ fn an_answer_tells_the_foremost_of_many_refusals_and_counts_them_all() {
     let audit = Audit {
         at: AT.parse().unwrap(),
         plan: None,
-        execution: "e".to_owned(),
+        execution: "e".into(),
         cluster_id: None,
         group: None,
         status: AuditStatus::Failed,

@@ -9,6 +9,7 @@ use super::report::{Reported, end_invalid};
 use crate::domain::audit::{Audit, AuditStatus};
 use crate::domain::guard::run::{GUARD, GuardRun};
 use crate::domain::identity::Requester;
+use crate::domain::ids::ExecutionArn;
 use crate::domain::refusal::Refusal;
 use crate::error::Error;
 use crate::failure::chain;
@@ -24,7 +25,7 @@ use crate::wire::guard::AlertRef;
 pub async fn run(
     store: &Store,
     slack: &Slack,
-    execution: &str,
+    execution: &ExecutionArn,
     written: &Value,
 ) -> Result<Reported, Error> {
     match AlertRef::deserialize(written) {
@@ -46,7 +47,7 @@ pub async fn run(
 pub async fn tell(
     store: &Store,
     slack: &Slack,
-    execution: &str,
+    execution: &ExecutionArn,
     alert: &AlertRef,
 ) -> Result<Reported, Error> {
     let stored = if alert.can_be_a_key() {
@@ -74,14 +75,18 @@ pub async fn tell(
         Ok(()) => {
             if let Err(error) = store.note_audit_told(execution, Timestamp::now()).await {
                 tracing::warn!(
-                    execution,
+                    execution = execution.0,
                     error = chain(&error),
                     "that it was told is not noted"
                 );
             }
         }
         Err(error) => {
-            tracing::error!(execution, error = chain(&error), "the alert was not told");
+            tracing::error!(
+                execution = execution.0,
+                error = chain(&error),
+                "the alert was not told"
+            );
             reported.status = AuditStatus::Failed;
             reported.message = format!("{}. Nobody was told: {error}", reported.message);
         }
@@ -97,7 +102,7 @@ fn unfounded() -> Refusal {
     }
 }
 
-fn audit(run: GuardRun, execution: &str, at: Timestamp) -> Audit {
+fn audit(run: GuardRun, execution: &ExecutionArn, at: Timestamp) -> Audit {
     let message = run.summary();
     Audit {
         at,

@@ -11,7 +11,7 @@ use super::plan::CLAIM_MARGIN;
 use crate::aws::step_functions::Executions;
 use crate::config::Config;
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
-use crate::domain::ids::PlanId;
+use crate::domain::ids::{ExecutionArn, PlanId};
 use crate::domain::refusal::Refusal;
 use crate::error::Error;
 use crate::failure::chain;
@@ -52,7 +52,7 @@ pub async fn request(
     store: &Store,
     executions: &Executions,
     asking: Asking<'_>,
-    execution: &str,
+    execution: &ExecutionArn,
     plan: &PlanId,
     token: &TaskToken,
 ) -> Result<(), Error> {
@@ -78,7 +78,7 @@ pub async fn request(
 /// An execution that waits for a decision.
 #[derive(Clone, Copy)]
 struct Waiting<'a> {
-    execution: &'a str,
+    execution: &'a ExecutionArn,
     plan: &'a PlanId,
     token: &'a TaskToken,
     /// When a decision would come too late.
@@ -106,7 +106,7 @@ async fn ask(store: &Store, asking: Asking<'_>, waiting: Waiting<'_>) -> Result<
     let approval = Approval {
         plan: plan.id.clone(),
         digest: plan.digest(),
-        execution: execution.to_owned(),
+        execution: execution.clone(),
         created_at: now,
         approve_by: plan.approve_by.min(until),
         status: ApprovalStatus::Pending,
@@ -262,7 +262,7 @@ pub async fn admit(
         }
         let holder = store.claim(&plan.cluster_id, &plan.group).await?;
         refusals.push(Refusal::ClaimLost {
-            holder: holder.map_or("nobody".to_owned(), |claim| claim.execution),
+            holder: holder.map_or("nobody".to_owned(), |claim| claim.execution.0),
         });
     }
     store.note_refusals(&plan.id, &refusals).await?;

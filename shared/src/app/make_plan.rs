@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use crate::config::ResolvedGroup;
 use crate::domain::group::GroupObservation;
 use crate::domain::guard::sample::Sample;
-use crate::domain::ids::PlanId;
+use crate::domain::ids::{ExecutionArn, PlanId};
 use crate::domain::plan::{PlanRecord, PlanResult, check_plan};
 use crate::domain::planner::{Draft, Planned, Planning, plan_request};
 use crate::domain::refusal::Refusal;
@@ -19,7 +19,7 @@ pub(super) struct PlanInputs<'a> {
     /// The id that the plan will have.
     pub(super) id: PlanId,
     /// The execution that it is made for.
-    pub(super) execution: &'a str,
+    pub(super) execution: ExecutionArn,
     /// The instant of planning.
     pub(super) now: Timestamp,
     /// What is asked for.

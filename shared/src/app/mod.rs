@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::config::Config;
 use crate::domain::group::GroupObservation;
-use crate::domain::ids::PlanId;
+use crate::domain::ids::{ExecutionArn, PlanId};
 use crate::domain::offset::{Fault, GroupId, TopicPartition};
 use crate::error::Error;
 use crate::ports::ReadGroups;
@@ -17,10 +17,14 @@ pub mod alert;
 pub mod apply;
 pub mod approval;
 pub mod approval_case;
+pub mod asker;
 pub mod checkpoint;
+pub mod count_request;
 pub mod decide;
 pub mod deliver;
+pub mod find_recovery;
 pub mod guard;
+pub mod hand_over;
 pub mod incident;
 pub mod link;
 mod make_plan;
@@ -31,6 +35,7 @@ pub mod reconcile;
 pub mod report;
 pub mod reread;
 pub mod rights;
+pub mod start_rewind;
 pub mod sweep;
 pub mod verify;
 
@@ -78,8 +83,8 @@ fn clusters<'c>(config: &'c Config, only: Option<&str>) -> Result<Vec<&'c str>, 
 ///
 /// A retried step gets the same id and so finds what its first try stored, and no two executions share one.
 #[must_use]
-pub fn plan_id(execution: &str, started_at: Timestamp) -> PlanId {
-    let hash = Sha256::digest(execution);
+pub fn plan_id(execution: &ExecutionArn, started_at: Timestamp) -> PlanId {
+    let hash = Sha256::digest(&execution.0);
     let mut random = [0; 16];
     random.copy_from_slice(&hash[..16]);
     let millis = u64::try_from(started_at.as_millisecond()).unwrap_or_default();
@@ -93,8 +98,9 @@ mod tests {
     #[test]
     fn a_retried_step_gets_the_same_plan_id_and_another_execution_does_not() {
         let at = Timestamp::from_second(1_700_000_000).unwrap();
-        assert_eq!(plan_id("a", at), plan_id("a", at));
-        assert_ne!(plan_id("a", at), plan_id("b", at));
-        assert_eq!(plan_id("a", at).0.len(), 26);
+        let (a, b) = (ExecutionArn::from("a"), ExecutionArn::from("b"));
+        assert_eq!(plan_id(&a, at), plan_id(&a, at));
+        assert_ne!(plan_id(&a, at), plan_id(&b, at));
+        assert_eq!(plan_id(&a, at).0.len(), 26);
     }
 }

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use crate::config::Config;
 use crate::domain::approval::People;
 use crate::domain::identity::{Identity, Requester};
+use crate::domain::ids::ExecutionArn;
 use crate::domain::plan::Plan;
 use crate::error::Error;
 use crate::store::Store;
@@ -24,7 +25,7 @@ impl Known {
         config: &Config,
         store: &Store,
         plan: &Plan,
-        execution: &str,
+        execution: &ExecutionArn,
     ) -> Result<Self, Error> {
         let four_eyes = four_eyes(config, plan);
         let noted = match plan.requester {
@@ -59,12 +60,8 @@ pub(super) fn four_eyes(config: &Config, plan: &Plan) -> bool {
 }
 
 /// Who is on record to have asked by an execution.
-async fn noted(store: &Store, execution: &str) -> Result<Option<Identity>, Error> {
-    let name = execution_name(execution);
-    Ok(store.noted_requester(name, Timestamp::now()).await?)
-}
-
-/// The name of an execution, by its ARN.
-pub(super) fn execution_name(execution: &str) -> &str {
-    execution.rsplit(':').next().unwrap_or(execution)
+async fn noted(store: &Store, execution: &ExecutionArn) -> Result<Option<Identity>, Error> {
+    Ok(store
+        .noted_requester(execution.name(), Timestamp::now())
+        .await?)
 }

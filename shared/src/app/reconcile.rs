@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::aws::step_functions::{Executions, Status};
+use crate::domain::ids::ExecutionArn;
 use crate::domain::recovery::Recovery;
 use crate::domain::refusal::Refusal;
 use crate::domain::text::time;
@@ -39,7 +40,7 @@ pub enum Standing {
 /// Step Functions failed.
 pub async fn standing(
     executions: &Executions,
-    owner: &str,
+    owner: &ExecutionArn,
     opened_at: Timestamp,
 ) -> Result<Standing, Error> {
     let found = executions.describe(owner).await?;
@@ -80,7 +81,7 @@ pub enum Examined {
 pub async fn examine(
     store: &Store,
     executions: &Executions,
-    execution: &str,
+    execution: &ExecutionArn,
     written: &Value,
 ) -> Result<Examined, Error> {
     let no = |problem: String| Ok(Examined::Unfounded(unfounded(problem)));
@@ -107,7 +108,7 @@ pub async fn examine(
         ));
     }
     if let Some(at) = recovery.closed_at {
-        return if recovery.reconciled_by.as_deref() == Some(execution) {
+        return if recovery.reconciled_by.as_ref() == Some(execution) {
             Ok(Examined::Done(recovery))
         } else {
             no(format!(
@@ -141,7 +142,7 @@ pub async fn examine(
 ///
 /// # Errors
 /// Step Functions failed.
-pub async fn is_over(executions: &Executions, execution: &str) -> Result<bool, Error> {
+pub async fn is_over(executions: &Executions, execution: &ExecutionArn) -> Result<bool, Error> {
     let found = executions.describe(execution).await?;
     // It noted itself in the table a moment ago at most, so here an unknown one is never an old one.
     let found = found.map(|found| (found.status, found.stopped_at));
@@ -173,12 +174,12 @@ pub struct Confirmed {
 pub async fn confirm(
     store: &Store,
     executions: &Executions,
-    execution: &str,
+    execution: &ExecutionArn,
     written: &Value,
 ) -> Result<Confirmed, Error> {
     let confirmed = match examine(store, executions, execution, written).await? {
         Examined::Founded(recovery) => {
-            let before = recovery.reconciled_by.as_deref();
+            let before = recovery.reconciled_by.as_ref();
             store
                 .note_reconcile(&recovery.plan, &recovery.execution, execution, before)
                 .await?
@@ -186,7 +187,7 @@ pub async fn confirm(
         // Nothing is left to be proven of it; the report says what was said.
         Examined::Done(_) => false,
         Examined::Unfounded(refusal) => {
-            tracing::warn!(execution, %refusal, "a reconcile is not believed");
+            tracing::warn!(execution = execution.0, %refusal, "a reconcile is not believed");
             false
         }
     };

@@ -12,7 +12,7 @@ use crate::aws::step_functions::Executions;
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
 use crate::domain::audit::{Audit, AuditPartition, AuditStatus, recorded};
 use crate::domain::identity::Requester;
-use crate::domain::ids::PlanId;
+use crate::domain::ids::{ExecutionArn, PlanId};
 use crate::domain::offset::TopicPartition;
 use crate::domain::plan::{Plan, PlanRecord, PlanResult};
 use crate::domain::recovery::{Outcome, PartitionOutcome, PreImage, Recovery};
@@ -53,7 +53,7 @@ pub async fn run(
     store: &Store,
     executions: &Executions,
     slack: &Slack,
-    execution: &str,
+    execution: &ExecutionArn,
     started_at: Option<Timestamp>,
     state: &ReportState,
 ) -> Result<Reported, Error> {
@@ -86,7 +86,7 @@ pub async fn run(
 
 /// An execution that is to end another one's recovery.
 struct Reconciling<'a> {
-    execution: &'a str,
+    execution: &'a ExecutionArn,
     written: &'a Value,
     error: Option<&'a str>,
 }
@@ -102,7 +102,7 @@ impl Reconciling<'_> {
         let execution = self.execution;
         let refusal = match reconcile::examine(store, executions, execution, self.written).await? {
             Examined::Done(recovery) => return written(store, &recovery.execution).await,
-            Examined::Founded(recovery) if recovery.reconciled_by.as_deref() == Some(execution) => {
+            Examined::Founded(recovery) if recovery.reconciled_by.as_ref() == Some(execution) => {
                 let plan = Some(&recovery.plan);
                 let audit = conclusion(store, &recovery.execution, plan, self.error).await?;
                 return close(store, slack, audit, Reporter::Another(execution)).await;
@@ -122,7 +122,7 @@ impl Reconciling<'_> {
 #[derive(Debug, Clone, Copy)]
 pub struct Own<'a> {
     /// Its ARN.
-    pub execution: &'a str,
+    pub execution: &'a ExecutionArn,
     /// When it started.
     pub started_at: Option<Timestamp>,
     /// The plan that its plan step named, if that step answered.
@@ -153,7 +153,7 @@ impl Own<'_> {
             return Ok(Some(planned.clone()));
         }
         for id in plans {
-            let own = |by: &str| by == self.execution;
+            let own = |by: &ExecutionArn| by == self.execution;
             let recovery = store.recovery(id).await?;
             if recovery.is_some_and(|recovery| own(&recovery.execution)) {
                 return Ok(Some(id.clone()));
@@ -198,7 +198,7 @@ pub async fn end(
 pub async fn end_invalid(
     store: &Store,
     slack: &Slack,
-    execution: &str,
+    execution: &ExecutionArn,
     refusal: Refusal,
 ) -> Result<Audit, Error> {
     let on_record = Seen::default();
@@ -225,11 +225,10 @@ async fn close(
 /// over HTTP are read there, and would use up what Slack takes. Whatever a person was asked to decide, or may have moved a
 /// group, is told.
 async fn tell(store: &Store, slack: &Slack, audit: &Audit) {
-    let execution = audit.execution.as_str();
+    let execution = &audit.execution.0;
     let nobody_was_asked = audit.digest.is_none() && audit.cluster_id.is_none();
     if nobody_was_asked {
-        let name = execution.rsplit(':').next().unwrap_or_default();
-        match store.asked_over_http(name).await {
+        match store.asked_over_http(audit.execution.name()).await {
             Ok(true) => {
                 tracing::info!(execution, "its asker is answered over HTTP");
                 return;
@@ -255,7 +254,7 @@ async fn tell(store: &Store, slack: &Slack, audit: &Audit) {
 }
 
 /// The audit record of an execution that has one.
-async fn written(store: &Store, execution: &str) -> Result<Audit, Error> {
+async fn written(store: &Store, execution: &ExecutionArn) -> Result<Audit, Error> {
     let audit = store.audit_of(execution).await?;
     audit.ok_or_else(|| Error::Broken("an audit record that was there is gone".to_owned()))
 }
@@ -275,7 +274,7 @@ struct Seen {
 /// What is to be said of an execution, from all that is on record.
 async fn conclusion(
     store: &Store,
-    execution: &str,
+    execution: &ExecutionArn,
     plan_id: Option<&PlanId>,
     error: Option<&str>,
 ) -> Result<Audit, Error> {
@@ -295,7 +294,7 @@ async fn conclusion(
 }
 
 /// Ends what is still open for the execution, and reads what there is then.
-async fn look(store: &Store, execution: &str, id: &PlanId) -> Result<Seen, Error> {
+async fn look(store: &Store, execution: &ExecutionArn, id: &PlanId) -> Result<Seen, Error> {
     let record = match store.plan(id).await {
         Ok(record) => record,
         // What cannot be read will not be read by a retry either, and the group must be let go all the same.
@@ -307,7 +306,7 @@ async fn look(store: &Store, execution: &str, id: &PlanId) -> Result<Seen, Error
     };
     let recovery = store.recovery(id).await?;
     // A plan that another execution holds is not this one's to report on.
-    let recovery = match recovery.filter(|recovery| recovery.execution == execution) {
+    let recovery = match recovery.filter(|recovery| recovery.execution == *execution) {
         // Verify has not raised the fence. A step that outlives its execution must not send anything once it is said
         // here that nothing was sent.
         Some(recovery) if recovery.fence == 0 && recovery.closed_at.is_none() => {
@@ -340,7 +339,12 @@ async fn look(store: &Store, execution: &str, id: &PlanId) -> Result<Seen, Error
     })
 }
 
-fn audit(execution: &str, plan_id: Option<&PlanId>, seen: Seen, conclusion: Conclusion) -> Audit {
+fn audit(
+    execution: &ExecutionArn,
+    plan_id: Option<&PlanId>,
+    seen: Seen,
+    conclusion: Conclusion,
+) -> Audit {
     let Seen {
         record,
         replaced,

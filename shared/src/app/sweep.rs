@@ -12,7 +12,7 @@ use super::reconcile::{self, Standing as OwnerStanding};
 use super::report::{self, Own};
 use crate::aws::step_functions::{Execution, Executions, Started, Status, Told};
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
-use crate::domain::ids::PlanId;
+use crate::domain::ids::{ExecutionArn, PlanId};
 use crate::error::Error;
 use crate::failure::chain;
 use crate::slack::Slack;
@@ -57,7 +57,7 @@ pub async fn run(
     executions: &Executions,
     state_machine: &str,
     slack: &Slack,
-    execution: Option<&str>,
+    execution: Option<&ExecutionArn>,
 ) -> Result<Swept, Error> {
     let mut swept = Swept::default();
     let found = open(store, executions, state_machine, execution, &mut swept).await?;
@@ -75,12 +75,12 @@ async fn open(
     store: &Store,
     executions: &Executions,
     state_machine: &str,
-    execution: Option<&str>,
+    execution: Option<&ExecutionArn>,
     swept: &mut Swept,
 ) -> Result<bool, Error> {
     let mut found = false;
     for (plan, owner) in store.open_recoveries().await? {
-        if execution.is_some_and(|only| only != owner) {
+        if execution.is_some_and(|only| *only != owner) {
             continue;
         }
         found = true;
@@ -101,7 +101,7 @@ async fn end_unclaimed(
     store: &Store,
     executions: &Executions,
     slack: &Slack,
-    execution: &str,
+    execution: &ExecutionArn,
 ) -> Result<(), Error> {
     let Some(known) = executions.describe(execution).await? else {
         return Ok(());
@@ -147,7 +147,11 @@ async fn end_unclaimed(
 
 /// Whether an execution was found to be right in ending the recovery that its input names, or that one is ended. The
 /// execution's name says nothing of that: whoever starts one chooses it.
-async fn ends_another(store: &Store, execution: &str, written: &Value) -> Result<bool, Error> {
+async fn ends_another(
+    store: &Store,
+    execution: &ExecutionArn,
+    written: &Value,
+) -> Result<bool, Error> {
     let Ok(named) = Reconcile::deserialize(written) else {
         return Ok(false);
     };
@@ -156,7 +160,7 @@ async fn ends_another(store: &Store, execution: &str, written: &Value) -> Result
     }
     let recovery = store.recovery(&named.plan_id).await?;
     Ok(recovery.is_some_and(|recovery| {
-        let by = recovery.reconciled_by.as_deref();
+        let by = recovery.reconciled_by.as_ref();
         recovery.execution == named.execution
             && (by == Some(execution) || recovery.closed_at.is_some())
     }))
@@ -167,7 +171,7 @@ async fn one(
     executions: &Executions,
     state_machine: &str,
     plan: &PlanId,
-    owner: &str,
+    owner: &ExecutionArn,
     swept: &mut Swept,
 ) -> Result<(), Error> {
     let recovery = store.recovery(plan).await?;
@@ -177,7 +181,7 @@ async fn one(
         OwnerStanding::Unproven => {
             tracing::warn!(
                 plan = plan.0,
-                owner,
+                owner = owner.0,
                 "it is not proven that its execution is over"
             );
             return Ok(());
@@ -202,7 +206,7 @@ async fn one(
     let mut tries = 0;
     for number in 1..=RECONCILE_NAMES {
         let name = format!("{plan}-reconcile-{number}");
-        let arn = execution_arn(state_machine, &name);
+        let arn = execution_arn(state_machine, &name)?;
         match executions.describe(&arn).await? {
             // Whoever may start an execution may have chosen this name, for whatever else.
             Some(found) if !is_try(&found) => {
@@ -249,12 +253,9 @@ async fn one(
     Ok(())
 }
 
-/// The ARN of an execution by its name: the machine's own, with another type and one part more.
-fn execution_arn(state_machine: &str, name: &str) -> String {
-    format!(
-        "{}:{name}",
-        state_machine.replace(":stateMachine:", ":execution:")
-    )
+fn execution_arn(state_machine: &str, name: &str) -> Result<ExecutionArn, Error> {
+    ExecutionArn::child(state_machine, name)
+        .ok_or_else(|| Error::Broken(format!("{state_machine} is not the ARN of a state machine")))
 }
 
 /// Ends the wait of an execution that has nothing left to wait for.

@@ -10,6 +10,7 @@ use aws_sdk_sfn::types::ExecutionStatus;
 use jiff::{Timestamp, Unit};
 use serde_json::Value;
 
+use crate::domain::ids::ExecutionArn;
 use crate::failure::chain;
 use crate::store::{ErrorClass, TaskToken};
 
@@ -32,7 +33,7 @@ pub enum Told {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Started {
     /// It runs under this ARN: started by this call, or by an earlier one with the same name and input.
-    Now(String),
+    Now(ExecutionArn),
     /// One of this name ran before, or runs now with another input (`ExecutionAlreadyExists`).
     NameTaken,
 }
@@ -136,12 +137,12 @@ impl Executions {
     ///
     /// # Errors
     /// The call failed.
-    pub async fn describe(&self, arn: &str) -> Result<Option<Execution>, ExecutionsError> {
+    pub async fn describe(&self, arn: &ExecutionArn) -> Result<Option<Execution>, ExecutionsError> {
         const OPERATION: &str = "DescribeExecution";
         let found = match self
             .client
             .describe_execution()
-            .execution_arn(arn)
+            .execution_arn(&arn.0)
             .send()
             .await
         {
@@ -191,7 +192,7 @@ impl Executions {
     ///
     /// # Errors
     /// The call failed.
-    pub async fn taken(&self, arn: &str, input: &Value) -> Result<Taken, ExecutionsError> {
+    pub async fn taken(&self, arn: &ExecutionArn, input: &Value) -> Result<Taken, ExecutionsError> {
         Ok(match self.describe(arn).await? {
             None => Taken::No,
             Some(found) if found.input.as_ref() == Some(input) => Taken::ByThis,
@@ -212,7 +213,7 @@ impl Executions {
         let call = self.client.start_execution();
         let call = call.state_machine_arn(state_machine).name(name);
         match call.input(input.to_string()).send().await {
-            Ok(started) => Ok(Started::Now(started.execution_arn)),
+            Ok(started) => Ok(Started::Now(ExecutionArn(started.execution_arn))),
             Err(error)
                 if error
                     .as_service_error()
@@ -435,7 +436,7 @@ mod tests {
         });
         let (executions, _) = answers(200, found).await;
         assert_eq!(
-            executions.describe("arn:x").await,
+            executions.describe(&"arn:x".into()).await,
             Ok(Some(Execution {
                 status: Status::Aborted,
                 started_at: "2026-03-14T02:00:00.5Z".parse().unwrap(),
@@ -446,7 +447,7 @@ mod tests {
             }))
         );
         let (executions, _) = answers(400, error("ExecutionDoesNotExist")).await;
-        assert_eq!(executions.describe("arn:x").await, Ok(None));
+        assert_eq!(executions.describe(&"arn:x".into()).await, Ok(None));
     }
 
     #[tokio::test]
@@ -455,7 +456,7 @@ mod tests {
         let (executions, asked) = answers(200, started).await;
         let input = json!({ "group": "g" });
         let now = executions.start("arn:m", "01K", &input).await;
-        assert_eq!(now, Ok(Started::Now("arn:x".to_owned())));
+        assert_eq!(now, Ok(Started::Now("arn:x".into())));
         assert!(asked.await.unwrap().contains("01K"));
 
         let (executions, _) = answers(400, error("ExecutionAlreadyExists")).await;

@@ -267,7 +267,7 @@ pub fn result(audit: &Audit) -> Value {
     Message::titled(title)
         .section(&lines)
         .section(&moves)
-        .small(&format!("Execution {}", escape(&audit.execution)))
+        .small(&format!("Execution {}", escape(&audit.execution.0)))
         .json()
 }
 
@@ -282,7 +282,7 @@ mod tests {
     use crate::domain::testing::shown::{plan, skip};
 
     fn opened(plan: &Plan) -> Recovery {
-        Recovery::open(plan, "arn:of:an:execution", plan.created_at)
+        Recovery::open(plan, &"arn:of:an:execution".into(), plan.created_at)
     }
 
     #[test]
@@ -432,7 +432,7 @@ mod tests {
         Audit {
             at: plan.created_at,
             plan: Some(plan.id.clone()),
-            execution: "recovery-1".to_owned(),
+            execution: "recovery-1".into(),
             cluster_id: Some(plan.cluster_id.clone()),
             group: Some(plan.group.clone()),
             status: AuditStatus::Failed,
@@ -577,7 +577,7 @@ mod tests {
         ];
         let mut audit = audit("REFUSED", None);
         audit.group = Some(plan.group.clone());
-        audit.execution = evil.clone();
+        audit.execution = evil.as_str().into();
         audit.message = evil.clone();
         audit.partitions[1].outcome = Some(PartitionOutcome::Unknown { seen: evil.clone() });
         audit.partitions[1].partition.topic = evil.clone();

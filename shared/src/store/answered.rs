@@ -16,8 +16,8 @@ impl Store {
     ///
     /// # Errors
     /// The table cannot be reached.
-    pub async fn note_asked_over_http(&self, execution: &str, now: Timestamp) -> Result<()> {
-        let key = keys::asked_over_http(execution);
+    pub async fn note_asked_over_http(&self, execution_name: &str, now: Timestamp) -> Result<()> {
+        let key = keys::asked_over_http(execution_name);
         let note = Write::change(key, "SET #asked_at = :now, #ttl = :ttl")
             .value(":now", time(now))
             .value(":ttl", ttl(now + KEPT));
@@ -31,8 +31,8 @@ impl Store {
     ///
     /// # Errors
     /// The table cannot be reached.
-    pub async fn asked_over_http(&self, execution: &str) -> Result<bool> {
-        let note = self.get(&keys::asked_over_http(execution)).await;
+    pub async fn asked_over_http(&self, execution_name: &str) -> Result<bool> {
+        let note = self.get(&keys::asked_over_http(execution_name)).await;
         note.map(|note| note.is_some())
             .map_err(|cause: Cause| cause.of("asked_over_http"))
     }

@@ -9,7 +9,7 @@ use super::table::{Change, Transacted, Updated, Write, back_off};
 use super::{LinkHash, Result, Store, TaskToken, keys};
 use crate::domain::approval::{Approval, ApprovalStatus, Decision};
 use crate::domain::identity::Decider;
-use crate::domain::ids::PlanId;
+use crate::domain::ids::{ExecutionArn, PlanId};
 use crate::domain::plan::PlanDigest;
 
 /// How often a request is tried while another one of the same plan is under way.
@@ -285,7 +285,7 @@ fn approval_item(a: &Approval, link: &LinkHash) -> Item {
     item(keys::approval(link))
         .with("plan", text(&a.plan.0))
         .with("digest", text(&a.digest.0))
-        .with("execution", text(&a.execution))
+        .with("execution", text(&a.execution.0))
         .with("created_at", time(a.created_at))
         .with("approve_by", time(a.approve_by))
         .with("status", word(&a.status))
@@ -302,7 +302,7 @@ fn approval_of(item: &Item) -> Result<Approval, Damaged> {
     Ok(Approval {
         plan: PlanId(item.text("plan")?.to_owned()),
         digest: PlanDigest(item.text("digest")?.to_owned()),
-        execution: item.text("execution")?.to_owned(),
+        execution: ExecutionArn(item.text("execution")?.to_owned()),
         created_at: item.time("created_at")?,
         approve_by: item.time("approve_by")?,
         status: item.some_word("status")?.ok_or(Damaged {

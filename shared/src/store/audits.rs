@@ -14,7 +14,7 @@ use super::table::{Range, Transacted, Write, back_off};
 use super::{Result, Store};
 use crate::domain::audit::Audit;
 use crate::domain::guard::answers::{Answer, Answered};
-use crate::domain::ids::PlanId;
+use crate::domain::ids::{ExecutionArn, PlanId};
 use crate::domain::offset::{ClusterId, GroupId, TopicPartition};
 use crate::domain::plan::{PlanRecord, PlanResult, Source};
 use crate::domain::recovery::{Outcome, PartitionOutcome, Recovery};
@@ -44,7 +44,7 @@ pub enum Reporter<'a> {
     /// record's own.
     Itself(&'a [PlanId]),
     /// Another execution, which was found to be right in ending its recovery ([`Store::note_reconcile`]).
-    Another(&'a str),
+    Another(&'a ExecutionArn),
 }
 
 impl Store {
@@ -113,7 +113,7 @@ impl Store {
         // The words beside the body are for people who look at the table.
         let record = item(key)
             .with("at", time(audit.at))
-            .with("execution", text(&audit.execution))
+            .with("execution", text(&audit.execution.0))
             .with_some("plan", audit.plan.as_ref().map(|plan| text(&plan.0)))
             .with("status", word(&audit.status))
             .with("code", text(&audit.code))
@@ -140,7 +140,7 @@ impl Store {
         by: Reporter<'_>,
     ) -> Result<Vec<Write>, Cause> {
         let (cluster, group) = (&recovery.cluster_id, &recovery.group);
-        let execution = text(&audit.execution);
+        let execution = text(&audit.execution.0);
         let close = Write::change(keys::recovery(&recovery.plan), "SET #closed_at = :at")
             .value(":at", time(audit.at))
             .value(":execution", execution.clone());
@@ -153,7 +153,7 @@ impl Store {
                     "#execution = :execution AND attribute_not_exists(#closed_at) \
                      AND #reconciled_by = :by",
                 )
-                .value(":by", text(by)),
+                .value(":by", text(&by.0)),
         };
         let mut writes = vec![close.into(), Write::delete(keys::open(&recovery.plan))];
         // An expired claim may be another execution's by now.
@@ -316,7 +316,7 @@ impl Store {
     ///
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
-    pub async fn audit_of(&self, execution: &str) -> Result<Option<Audit>> {
+    pub async fn audit_of(&self, execution: &ExecutionArn) -> Result<Option<Audit>> {
         let read = async {
             let Some(pointer) = self.get(&keys::audit_pointer(execution)).await? else {
                 return Ok(None);
@@ -334,7 +334,7 @@ impl Store {
     ///
     /// # Errors
     /// The table cannot be reached.
-    pub async fn note_audit_told(&self, execution: &str, now: Timestamp) -> Result<()> {
+    pub async fn note_audit_told(&self, execution: &ExecutionArn, now: Timestamp) -> Result<()> {
         let note = item(keys::audit_told(execution)).with("told_at", time(now));
         let noted = self.put_new(note).await;
         noted
@@ -346,7 +346,7 @@ impl Store {
     ///
     /// # Errors
     /// The table cannot be reached.
-    pub async fn audit_told(&self, execution: &str) -> Result<bool> {
+    pub async fn audit_told(&self, execution: &ExecutionArn) -> Result<bool> {
         let note = self.get(&keys::audit_told(execution)).await;
         note.map(|note| note.is_some())
             .map_err(|cause| cause.of("audit_told"))
@@ -397,7 +397,7 @@ fn holds_none(audit: &Audit, plan: &PlanId) -> Write {
         .when(
             "attribute_not_exists(#pk) OR #execution <> :execution OR attribute_exists(#closed_at)",
         )
-        .value(":execution", text(&audit.execution))
+        .value(":execution", text(&audit.execution.0))
 }
 
 /// Whether a recovery that came to this moved its group, or may have.

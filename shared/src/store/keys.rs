@@ -4,8 +4,8 @@ use jiff::Timestamp;
 
 use super::LinkHash;
 use crate::domain::guard::quarantine::DedupeId;
-use crate::domain::ids::CheckpointId;
 use crate::domain::ids::PlanId;
+use crate::domain::ids::{CheckpointId, ExecutionArn};
 use crate::domain::incident::Subject;
 use crate::domain::offset::{ClusterId, GroupId};
 
@@ -150,8 +150,8 @@ pub(super) fn claim(cluster: &ClusterId, group: &GroupId) -> Key {
 }
 
 /// Who asked by the execution of a name.
-pub(super) fn requester(execution: &str) -> Key {
-    Key::new(format!("REQUESTER#{}", part(execution)), ALONE)
+pub(super) fn requester(execution_name: &str) -> Key {
+    Key::new(format!("REQUESTER#{}", part(execution_name)), ALONE)
 }
 
 /// Every recovery without a report.
@@ -172,19 +172,19 @@ pub(super) fn audit(
     cluster: Option<&ClusterId>,
     group: Option<&GroupId>,
     at: Timestamp,
-    execution: &str,
+    execution: &ExecutionArn,
 ) -> Key {
-    let sk = format!("{TIMED}{}#{}", instant(at), part(execution));
+    let sk = format!("{TIMED}{}#{}", instant(at), part(&execution.0));
     Key::new(audits(cluster, group), sk)
 }
 
 /// The pointer from an execution to its audit record, and the proof that there is only one.
-pub(super) fn audit_pointer(execution: &str) -> Key {
-    Key::new(format!("AUDITOF#{}", part(execution)), ALONE)
+pub(super) fn audit_pointer(execution: &ExecutionArn) -> Key {
+    Key::new(format!("AUDITOF#{}", part(&execution.0)), ALONE)
 }
 
 /// That the people have been told what an execution's audit record says. Apart from the record: nothing changes that.
-pub(super) fn audit_told(execution: &str) -> Key {
+pub(super) fn audit_told(execution: &ExecutionArn) -> Key {
     Key::new(audit_pointer(execution).pk, "TOLD")
 }
 
@@ -274,8 +274,8 @@ pub(super) fn of_incident_key(incident: &str) -> Option<(Key, &str)> {
 }
 
 /// That the execution of a name was asked for over HTTP.
-pub(super) fn asked_over_http(execution: &str) -> Key {
-    Key::new(format!("{INCIDENT}HTTP#{}", part(execution)), ALONE)
+pub(super) fn asked_over_http(execution_name: &str) -> Key {
+    Key::new(format!("{INCIDENT}HTTP#{}", part(execution_name)), ALONE)
 }
 
 /// How many runs a sender was given in a minute since 1970.
@@ -359,7 +359,12 @@ mod tests {
                 checkpointed_group(&cluster, &group),
                 run(&cluster, &group, at),
                 claim(&cluster, &group),
-                audit(Some(&cluster), Some(&group), at, &"e".repeat(200)),
+                audit(
+                    Some(&cluster),
+                    Some(&group),
+                    at,
+                    &ExecutionArn("e".repeat(200)),
+                ),
                 sample_place(&cluster, &group, 0),
                 guard_run(&cluster.0, &group, at, &ulid),
                 told(&cluster.0, &group),

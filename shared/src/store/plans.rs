@@ -91,7 +91,7 @@ mod tests {
             .collect();
         let record = PlanRecord {
             id: plan.id.clone(),
-            execution: "execution-1".to_owned(),
+            execution: "execution-1".into(),
             created_at: plan.created_at,
             cluster: plan.cluster.clone(),
             group: plan.group.clone(),

@@ -13,7 +13,7 @@ use super::keys::{self, ANSWERS, Key, OPEN};
 use super::pack::Packed;
 use super::table::{Change, Range, Transacted, Updated, Write, back_off};
 use super::{Result, Store};
-use crate::domain::ids::PlanId;
+use crate::domain::ids::{ExecutionArn, PlanId};
 use crate::domain::offset::{ClusterId, GroupId, TopicPartition};
 use crate::domain::recovery::{
     AlterAnswer, Claim, Outcome, PartitionOutcome, PreImage, Quiet, Recovery,
@@ -115,7 +115,7 @@ impl Store {
         let supersede = async {
             let hand_over = Write::put(claim_item(r, claim))
                 .when("#execution = :execution AND #plan = :plan")
-                .value(":execution", text(&holder.execution))
+                .value(":execution", text(&holder.execution.0))
                 .value(":plan", text(&holder.plan.0));
             let fence = Write::change(
                 keys::recovery(&holder.plan),
@@ -142,7 +142,7 @@ impl Store {
     async fn opening(&self, r: &Recovery) -> Result<[Write; 3], Cause> {
         let open = item(keys::open(&r.plan))
             .with("plan", text(&r.plan.0))
-            .with("execution", text(&r.execution));
+            .with("execution", text(&r.execution.0));
         Ok([
             Write::put_new(self.recovery_item(r).await?),
             Write::put(open),
@@ -186,7 +186,7 @@ impl Store {
             return Ok(None);
         };
         Ok(Some(Claim {
-            execution: item.text("execution")?.to_owned(),
+            execution: ExecutionArn(item.text("execution")?.to_owned()),
             plan: PlanId(item.text("plan")?.to_owned()),
             expires_at: item.time("expires_at")?,
         }))
@@ -196,12 +196,12 @@ impl Store {
     ///
     /// # Errors
     /// An item is damaged, or the table cannot be reached.
-    pub async fn open_recoveries(&self) -> Result<Vec<(PlanId, String)>> {
+    pub async fn open_recoveries(&self) -> Result<Vec<(PlanId, ExecutionArn)>> {
         let read = async {
             let mut open = Vec::new();
             for item in self.query(OPEN, Range::All, "").await? {
                 let plan = PlanId(item.text("plan")?.to_owned());
-                open.push((plan, item.text("execution")?.to_owned()));
+                open.push((plan, ExecutionArn(item.text("execution")?.to_owned())));
             }
             Ok(open)
         };
@@ -217,13 +217,13 @@ impl Store {
         &self,
         cluster: &ClusterId,
         group: &GroupId,
-        execution: &str,
+        execution: &ExecutionArn,
         expires_at: Timestamp,
     ) -> Result<bool> {
         let renew = Write::change(keys::claim(cluster, group), "SET #expires_at = :at")
             .when("#execution = :execution")
             .value(":at", time(expires_at))
-            .value(":execution", text(execution));
+            .value(":execution", text(&execution.0));
         self.update(renew)
             .await
             .map_err(|cause| cause.of("renew_claim"))
@@ -445,18 +445,18 @@ impl Store {
     pub async fn note_reconcile(
         &self,
         plan: &PlanId,
-        owner: &str,
-        execution: &str,
-        before: Option<&str>,
+        owner: &ExecutionArn,
+        execution: &ExecutionArn,
+        before: Option<&ExecutionArn>,
     ) -> Result<bool> {
         let note = Write::change(keys::recovery(plan), "SET #reconciled_by = :execution")
             .when(
                 "#execution = :owner AND attribute_not_exists(#closed_at) AND \
                  (attribute_not_exists(#reconciled_by) OR #reconciled_by = :execution OR #reconciled_by = :before)",
             )
-            .value(":owner", text(owner))
-            .value(":execution", text(execution))
-            .value(":before", text(before.unwrap_or(execution)));
+            .value(":owner", text(&owner.0))
+            .value(":execution", text(&execution.0))
+            .value(":before", text(&before.unwrap_or(execution).0));
         self.update(note)
             .await
             .map_err(|cause| cause.of("note_reconcile"))
@@ -467,10 +467,14 @@ impl Store {
     ///
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
-    pub async fn raise_fence(&self, plan: &PlanId, execution: &str) -> Result<Option<Recovery>> {
+    pub async fn raise_fence(
+        &self,
+        plan: &PlanId,
+        execution: &ExecutionArn,
+    ) -> Result<Option<Recovery>> {
         let raise = Write::change(keys::recovery(plan), "ADD #fence :one")
             .when("#execution = :execution OR #reconciled_by = :execution")
-            .value(":execution", text(execution))
+            .value(":execution", text(&execution.0))
             .value(":one", number(1));
         let raised = async {
             match self.update_returning(raise).await? {
@@ -538,7 +542,7 @@ impl Store {
         let quiet = r.quiet.as_ref();
         Ok(item(key)
             .with("plan", text(&r.plan.0))
-            .with("execution", text(&r.execution))
+            .with("execution", text(&r.execution.0))
             .with("cluster_id", text(&r.cluster_id.0))
             .with("group", text(&r.group.0))
             .with("opened_at", time(r.opened_at))
@@ -552,7 +556,10 @@ impl Store {
                 "superseded_by",
                 r.superseded_by.as_ref().map(|by| text(&by.0)),
             )
-            .with_some("reconciled_by", r.reconciled_by.as_deref().map(text))
+            .with_some(
+                "reconciled_by",
+                r.reconciled_by.as_ref().map(|by| text(&by.0)),
+            )
             .with_some("unknown_rights", r.unknown_rights.as_deref().map(text))
             .with_all(refusals)
             .with_some("outcome", r.outcome.as_ref().map(word))
@@ -578,7 +585,7 @@ impl Store {
         let reconciled_by = item.some_text("reconciled_by")?;
         Ok(Recovery {
             plan,
-            execution: item.text("execution")?.to_owned(),
+            execution: ExecutionArn(item.text("execution")?.to_owned()),
             cluster_id: ClusterId(item.text("cluster_id")?.to_owned()),
             group: GroupId(item.text("group")?.to_owned()),
             opened_at: item.time("opened_at")?,
@@ -588,7 +595,7 @@ impl Store {
             apply_until: item.some_time("apply_until")?,
             apply_ended_at: item.some_time("apply_ended_at")?,
             superseded_by: superseded_by.map(|by| PlanId(by.to_owned())),
-            reconciled_by: reconciled_by.map(str::to_owned),
+            reconciled_by: reconciled_by.map(ExecutionArn::from),
             unknown_rights: item.some_text("unknown_rights")?.map(str::to_owned),
             refusals: refusals.unwrap_or_default(),
             outcome: item.some_word("outcome")?,
@@ -605,13 +612,13 @@ fn take_claim(r: &Recovery, claim: &Claim, now: Timestamp) -> Write {
              OR (#execution = :execution AND #plan = :plan)",
         )
         .value(":now", time(now))
-        .value(":execution", text(&claim.execution))
+        .value(":execution", text(&claim.execution.0))
         .value(":plan", text(&claim.plan.0))
 }
 
 fn claim_item(r: &Recovery, claim: &Claim) -> Item {
     item(keys::claim(&r.cluster_id, &r.group))
-        .with("execution", text(&claim.execution))
+        .with("execution", text(&claim.execution.0))
         .with("plan", text(&claim.plan.0))
         .with("expires_at", time(claim.expires_at))
 }

@@ -24,13 +24,13 @@ impl Store {
     /// The item is damaged, or the table cannot be reached.
     pub async fn note_requester(
         &self,
-        execution: &str,
+        execution_name: &str,
         request: &str,
         identity: &Identity,
         now: Timestamp,
     ) -> Result<bool> {
         let noted = async {
-            let note = item(keys::requester(execution))
+            let note = item(keys::requester(execution_name))
                 .with("request", text(request))
                 .with("identity", json(identity))
                 .with("believed_until", time(now + BELIEVED))
@@ -47,7 +47,7 @@ impl Store {
             if matches!(self.transact(&[put]).await?, Transacted::Done) {
                 return Ok(true);
             }
-            let stands = self.note(execution, now).await?;
+            let stands = self.note(execution_name, now).await?;
             Ok(match stands {
                 Some(note) if note.text("request")? == request => {
                     asked(&note)?.is_some_and(|stands| stands.is(identity))
@@ -66,12 +66,12 @@ impl Store {
     /// The item is damaged, or the table cannot be reached.
     pub async fn requester(
         &self,
-        execution: &str,
+        execution_name: &str,
         request: &str,
         now: Timestamp,
     ) -> Result<Option<Identity>> {
         let known = async {
-            let Some(note) = self.note(execution, now).await? else {
+            let Some(note) = self.note(execution_name, now).await? else {
                 return Ok(None);
             };
             // A note that does not say until when is of an earlier release, and may be months old.
@@ -91,11 +91,11 @@ impl Store {
     /// The item is damaged, or the table cannot be reached.
     pub async fn noted_requester(
         &self,
-        execution: &str,
+        execution_name: &str,
         now: Timestamp,
     ) -> Result<Option<Identity>> {
         let noted = async {
-            match self.note(execution, now).await? {
+            match self.note(execution_name, now).await? {
                 None => Ok(None),
                 Some(note) => asked(&note),
             }
@@ -106,8 +106,8 @@ impl Store {
     }
 
     /// The note, unless its time is over: DynamoDB deletes it some time after that.
-    async fn note(&self, execution: &str, now: Timestamp) -> Result<Option<Item>, Cause> {
-        let note = self.get(&keys::requester(execution)).await?;
+    async fn note(&self, execution_name: &str, now: Timestamp) -> Result<Option<Item>, Cause> {
+        let note = self.get(&keys::requester(execution_name)).await?;
         let Some(note) = note else {
             return Ok(None);
         };

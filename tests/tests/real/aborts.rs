@@ -13,7 +13,7 @@ use offset_guard::app::{apply, plan, plan_id};
 use offset_guard::aws::step_functions::Executions;
 use offset_guard::domain::approval::{ApprovalStatus, Decision};
 use offset_guard::domain::audit::Audit;
-use offset_guard::domain::ids::PlanId;
+use offset_guard::domain::ids::{ExecutionArn, PlanId};
 use offset_guard::domain::offset::GroupId;
 use offset_guard::domain::recovery::Outcome as Came;
 use offset_guard::error::Error as AppError;
@@ -170,7 +170,7 @@ impl Case {
 
     /// People were told once, by a message that is not the request for approval.
     async fn told_once(&self, execution: &Execution, code: &str) -> Outcome {
-        let name = execution.arn.clone();
+        let name = execution.arn.0.clone();
         let of_it = |text: &String| text.contains(&name) && text.contains(code);
         let asked = Instant::now();
         loop {
@@ -193,7 +193,7 @@ impl Case {
         Ok(())
     }
 
-    async fn sweep(&self, execution: Option<&str>) -> Result<Value> {
+    async fn sweep(&self, execution: Option<&ExecutionArn>) -> Result<Value> {
         let mut event = json!({"step": "sweep"});
         if let Some(execution) = execution {
             event["execution"] = json!(execution);
@@ -215,8 +215,8 @@ impl Case {
     /// The execution that ends the recovery of `plan`, once it is started.
     async fn reconcile(&self, plan: &PlanId, number: usize) -> Result<Execution> {
         let machine = self.world.stack.output("StateMachineArn")?;
-        let machine = machine.replace(":stateMachine:", ":execution:");
-        let arn = format!("{machine}:{plan}-reconcile-{number}");
+        let name = format!("{plan}-reconcile-{number}");
+        let arn = ExecutionArn::child(&machine, &name).ok_or("no machine")?;
         let asked = Instant::now();
         while self.executions().describe(&arn).await?.is_none() {
             if asked.elapsed() > PATIENCE {
@@ -743,7 +743,7 @@ async fn an_execution_that_runs_is_never_swept() -> Outcome {
     // One that never was is not swept either.
     let nothing =
         json!({"delivered": 0, "expired": 0, "reconciling": 0, "stuck": 0, "superseded": 0});
-    let never = format!("{}x", execution.arn);
+    let never = ExecutionArn(format!("{}x", execution.arn));
     assert_eq!(case.sweep(Some(&never)).await?, nothing);
     assert_eq!(case.world.store.audit_of(&never).await?, None);
     drop(frozen);

@@ -323,7 +323,7 @@ async fn a_forged_callback_approves_nothing(world: &World) -> Outcome {
             ("FAILED", "NOT_APPROVED"),
             "{output}"
         );
-        let states = entered(&executions, &asked.execution.arn).await?;
+        let states = entered(&executions, &asked.execution.arn.0).await?;
         let told = ["Admit", "Admitted", "Report", "Reported", "Failed"];
         assert!(states.ends_with(&told.map(str::to_owned)), "{states:?}");
         assert!(
@@ -345,7 +345,7 @@ async fn a_forged_callback_approves_nothing(world: &World) -> Outcome {
             "{}",
             audit.message
         );
-        assert_eq!(world.told(&asked.execution.arn)?.len(), 1);
+        assert_eq!(world.told(&asked.execution.arn.0)?.len(), 1);
 
         // The link is dead, for those who look and for those who had it open.
         let closed = asked.state(world).await?;
@@ -538,7 +538,7 @@ async fn a_rejection_is_told_with_its_reason(world: &World) -> Outcome {
         "{}",
         page.body
     );
-    let told = world.told(&asked.execution.arn)?;
+    let told = world.told(&asked.execution.arn.0)?;
     assert_eq!(told.len(), 1);
     assert!(
         told[0].contains("not today <b>&</b> *not* like this <!channel> ask <@U012ABCDEF>"),

@@ -15,7 +15,7 @@ use offset_guard::app::{apply, approval, checkpoint, observe, plan, report, veri
 use offset_guard::config::Config;
 use offset_guard::domain::approval::{AlterRequest, Approval, Change, Decision};
 use offset_guard::domain::audit::Audit;
-use offset_guard::domain::ids::PlanId;
+use offset_guard::domain::ids::{ExecutionArn, PlanId};
 use offset_guard::domain::offset::TopicPartition;
 use offset_guard::domain::plan::{Plan, PlanResult};
 use offset_guard::domain::recovery::AlterAnswer;
@@ -64,7 +64,7 @@ pub(crate) struct Bench {
     /// The name of the table.
     pub(crate) table: String,
     config: Arc<Config>,
-    pub(crate) execution: String,
+    pub(crate) execution: ExecutionArn,
     pub(crate) group: String,
     pub(crate) topic: String,
     client: Client,
@@ -117,7 +117,7 @@ impl Bench {
             store: own_table(world, &table).await?,
             table,
             config: Arc::new(config),
-            execution: format!("arn:of:an:execution:{id}"),
+            execution: ExecutionArn(format!("arn:of:an:execution:{id}")),
             group: format!("{policy}-{}", id.to_string().to_lowercase()),
             topic: format!("bench-{}", id.to_string().to_lowercase()),
             client,
@@ -129,7 +129,7 @@ impl Bench {
     /// Another recovery of the same group.
     pub(crate) fn again(&self) -> Self {
         Self {
-            execution: format!("arn:of:an:execution:{}", Ulid::generate()),
+            execution: ExecutionArn(format!("arn:of:an:execution:{}", Ulid::generate())),
             started_at: Timestamp::now(),
             ..self.clone()
         }

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use data_encoding::BASE64;
-use offset_guard::domain::ids::PlanId;
+use offset_guard::domain::ids::{ExecutionArn, PlanId};
 use offset_guard::domain::offset::GroupId;
 use offset_guard::domain::plan::PlanResult;
 use offset_guard_local::operator::{Execution, Function, Invoked, form_token, link_in, text_of};
@@ -201,7 +201,7 @@ async fn every_example_does_what_its_name_says() -> Outcome {
         let counts = swept.as_object();
         counts.is_some_and(|counts| !counts.is_empty() && counts.values().all(|count| *count == 0))
     };
-    let ended = [("/execution", &*cut_off.arn)];
+    let ended = [("/execution", &*cut_off.arn.0)];
     let swept = examples
         .invoke(Function::ApprovalTask, "sweep-execution-ended", &ended)
         .await?;
@@ -236,7 +236,7 @@ async fn reconciled(
         cut_off.abort().await?;
         let ended = [
             ("/reconcile/plan_id", &*plan),
-            ("/reconcile/execution", &*cut_off.arn),
+            ("/reconcile/execution", &*cut_off.arn.0),
         ];
         let reconcile = examples.start("recovery-reconcile", &ended).await?;
         let reconciled = reconcile.end().await?;
@@ -313,8 +313,8 @@ async fn guarded(examples: &mut Examples<'_>) -> Outcome {
     let link = examples.link().await?;
     world.operator.approve(&link, GROUP).await?;
     let machine = world.stack.output("StateMachineArn")?;
-    let machine = machine.replace(":stateMachine:", ":execution:");
-    let execution = world.operator.execution(format!("{machine}:{plan}"));
+    let arn = ExecutionArn::child(&machine, plan).ok_or("no machine")?;
+    let execution = world.operator.execution(arn);
     assert_eq!(examples.verified(&execution, 42).await?, plan);
     Ok(())
 }

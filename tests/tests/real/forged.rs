@@ -5,7 +5,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use offset_guard::domain::audit::{Audit, AuditStatus};
-use offset_guard::domain::ids::PlanId;
+use offset_guard::domain::ids::{ExecutionArn, PlanId};
 use offset_guard::domain::offset::GroupId;
 use offset_guard_local::client::Commit;
 use offset_guard_local::operator::{Ended, Execution};
@@ -29,7 +29,7 @@ async fn stage() -> Result<(World, String, String)> {
     Ok((world, topic, group))
 }
 
-async fn audit(world: &World, arn: &str) -> Result<Audit> {
+async fn audit(world: &World, arn: &ExecutionArn) -> Result<Audit> {
     let audit = world.store.audit_of(arn).await?;
     audit.ok_or_else(|| format!("{arn} has no audit record").into())
 }
@@ -55,7 +55,7 @@ async fn refused(world: &World, input: Value) -> Result<Ended> {
     Ok(ended)
 }
 
-fn reconcile(plan: &str, execution: &str) -> Value {
+fn reconcile(plan: &str, execution: &ExecutionArn) -> Value {
     json!({ "reconcile": { "plan_id": plan, "execution": execution } })
 }
 
@@ -260,5 +260,7 @@ async fn started(world: &World, name: &str, input: &Value) -> Result<Execution> 
         .input(input.to_string())
         .send()
         .await?;
-    Ok(world.operator.execution(started.execution_arn))
+    Ok(world
+        .operator
+        .execution(ExecutionArn(started.execution_arn)))
 }

@@ -14,7 +14,7 @@ pub(crate) async fn entered(
     let client = aws_sdk_sfn::Client::new(world.operator.sdk());
     let history = client
         .get_execution_history()
-        .execution_arn(&execution.arn)
+        .execution_arn(&execution.arn.0)
         .max_results(1000)
         .send()
         .await?;

@@ -1,4 +1,4 @@
-//! Every command of README.md, run as it stands there. What a reader would fill in, and nothing else, is filled in.
+//! Every command of README.md and infra/docs, run as written. Only what a reader would fill in is filled in.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -10,7 +10,7 @@ use offset_guard_local::client::Commit;
 use offset_guard_local::operator::Execution;
 use offset_guard_local::stack::{BOOTSTRAP, CLUSTER_ID, Stack, StackOptions};
 use offset_guard_local::workdir::python;
-use offset_guard_tests::readme::{Proof, blocks, proof, text};
+use offset_guard_tests::readme::{Block, Proof, blocks, pages, proof};
 use offset_guard_tests::{CLASSIC_ON_4, Outcome, PATIENCE, World, now};
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -39,14 +39,14 @@ aws() {
 curl() { command curl --silent --show-error --noproxy '*' --resolve "$API_HOST:$API_PORT:127.0.0.1" "$@"; }
 "#;
 
-/// A shell in which a reader of README.md sits.
+/// The shell of a reader of the pages.
 pub(crate) struct Shell {
     env: BTreeMap<String, String>,
     folder: PathBuf,
     /// What was defined for all later commands.
     defined: String,
-    /// The first lines of the blocks that were run.
-    ran: Mutex<BTreeSet<usize>>,
+    /// The blocks that were run, by page and first line.
+    ran: Mutex<BTreeSet<(String, usize)>>,
 }
 
 impl Shell {
@@ -118,9 +118,9 @@ impl Shell {
 
     /// The text of the block that begins so, which counts as run.
     fn text(&self, begins: &str, replaced: &[(&str, &str)]) -> Result<String, Box<dyn Error>> {
-        let blocks = blocks(&text()?);
+        let blocks = blocks(&pages()?);
         let found = blocks.iter().find(|block| block.text.starts_with(begins));
-        let found = found.ok_or(format!("README.md has no {begins:?}"))?;
+        let found = found.ok_or(format!("no page has {begins:?}"))?;
         let mut commands = found.text.clone();
         for (written, meant) in replaced {
             if !commands.contains(written) {
@@ -129,28 +129,33 @@ impl Shell {
             commands = commands.replace(written, meant);
         }
         let mut ran = self.ran.lock().unwrap_or_else(PoisonError::into_inner);
-        ran.insert(found.line);
+        ran.insert(place(found));
         Ok(commands)
     }
 
     /// Holds what was run to what is to be run here.
     pub(crate) fn has_run_all(&self, here: Proof) -> Outcome {
-        let blocks = blocks(&text()?);
+        let blocks = blocks(&pages()?);
         let wanted = blocks.iter().filter(|block| proof(block) == Some(here));
-        let wanted: BTreeSet<_> = wanted.map(|block| block.line).collect();
+        let wanted: BTreeSet<_> = wanted.map(place).collect();
         let mut ran = self
             .ran
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         // The definitions are needed everywhere.
-        ran.retain(|line| wanted.contains(line));
-        assert_eq!(ran, wanted, "the blocks of README.md by their first lines");
+        ran.retain(|place| wanted.contains(place));
+        assert_eq!(ran, wanted, "the blocks by page and first line");
         Ok(())
     }
 }
 
-/// What README.md calls the definitions that all later commands need.
+/// A block's page and first line.
+fn place(block: &Block) -> (String, usize) {
+    (block.page.clone(), block.line)
+}
+
+/// How the block begins that defines what all later commands use.
 pub(crate) const DEFINITIONS: &str = "output()";
 
 fn options() -> StackOptions {
@@ -174,7 +179,7 @@ fn execution(world: &World, started: &str) -> Result<Execution, Box<dyn Error>> 
     let arn = answer["executionArn"]
         .as_str()
         .ok_or(format!("no execution: {answer}"))?;
-    Ok(world.operator.execution(arn))
+    Ok(world.operator.execution(arn.into()))
 }
 
 #[tokio::test(flavor = "multi_thread")]

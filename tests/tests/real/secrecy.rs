@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::asked::{Asked, Result, link_id, request};
 use crate::secrets::form_key;
+use offset_guard::domain::ids::ExecutionArn;
 
 on_kafka_4!(nothing_of_a_whole_run_says_a_secret);
 
@@ -136,7 +137,7 @@ fn token_of(item: &HashMap<String, AttributeValue>) -> Option<String> {
 }
 
 /// All that the states of an execution were given and gave, errors among it, as the service tells it.
-pub(crate) async fn passed_on(world: &World, arn: &str) -> Result<String> {
+pub(crate) async fn passed_on(world: &World, arn: &ExecutionArn) -> Result<String> {
     let asked = json!({"executionArn": arn, "maxResults": 1_000});
     let history = call(world, "AWSStepFunctions.GetExecutionHistory", &asked).await?;
     Ok(history.to_string())

@@ -403,7 +403,7 @@ async fn four_eyes_are_two_people(world: &World, keycloak: &Keycloak) -> Outcome
     let link = link_of(world, &topic).await?;
     let approval = world.store.approval(&crate::asked::hash_of(&link)).await?;
     let execution = approval.ok_or("the link leads to no approval")?.execution;
-    let execution = world.operator.execution(&execution);
+    let execution = world.operator.execution(execution);
     let asked = Asked::known(world, group, topic, execution, link).await?;
     let before = asked.state(world).await?;
 

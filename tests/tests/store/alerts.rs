@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::guard_runs::run;
-use super::support::{Table, at};
+use super::support::{Table, at, execution};
 
 /// A Slack on loopback that takes everything, and how often it did.
 async fn slack() -> (Slack, Arc<AtomicUsize>) {
@@ -42,26 +42,26 @@ async fn an_alert_that_reached_nobody_is_told_by_the_next_report_and_then_no_mor
         group: found.group,
     };
     let tell = async |slack: &Slack| {
-        let reported = alert::tell(&store, slack, "execution-1", &alert).await;
+        let reported = alert::tell(&store, slack, &execution(1), &alert).await;
         reported.unwrap().status
     };
     // The audit record is written, and nothing more: as where the report was cut off in between.
     let nobody = Slack::new(Err(SlackError::NotConfigured));
     assert_eq!(tell(&nobody).await, AuditStatus::Failed);
     assert_eq!(tell(&nobody).await, AuditStatus::Failed);
-    assert!(!store.audit_told("execution-1").await.unwrap());
+    assert!(!store.audit_told(&execution(1)).await.unwrap());
 
     let (slack, told) = slack().await;
     for _ in 0..3 {
         assert_eq!(tell(&slack).await, AuditStatus::Succeeded);
         assert_eq!(told.load(Ordering::SeqCst), 1);
     }
-    assert!(store.audit_told("execution-1").await.unwrap());
-    assert!(!store.audit_told("execution-2").await.unwrap());
+    assert!(store.audit_told(&execution(1)).await.unwrap());
+    assert!(!store.audit_told(&execution(2)).await.unwrap());
     // It stays on record for as long as the audit record, which is as it was.
     let items = table.items("AUDITOF#execution-1").await;
     assert_eq!(items.len(), 2);
     assert!(items.iter().all(|item| !item.contains_key("ttl")));
-    let audit = store.audit_of("execution-1").await.unwrap().unwrap();
+    let audit = store.audit_of(&execution(1)).await.unwrap().unwrap();
     assert_eq!(audit.status, AuditStatus::Succeeded);
 }

@@ -2,7 +2,7 @@ use offset_guard::domain::approval::{Approval, ApprovalStatus, Decision};
 use offset_guard::domain::plan::PlanDigest;
 use offset_guard::store::{Decided, ErrorClass, Lapse, LinkHash, Store, TaskToken};
 
-use super::support::{Table, at, hours, plan_id, race};
+use super::support::{Table, at, execution, hours, plan_id, race};
 
 fn digest() -> PlanDigest {
     PlanDigest("c0ffee".to_owned())
@@ -12,7 +12,7 @@ fn approval() -> Approval {
     Approval {
         plan: plan_id(1),
         digest: digest(),
-        execution: "execution-1".to_owned(),
+        execution: execution(1),
         created_at: at(0),
         approve_by: at(3600),
         status: ApprovalStatus::Pending,

@@ -14,8 +14,8 @@ use offset_guard_tests::step_functions::unreachable;
 use serde_json::json;
 
 use super::support::{
-    Item, Table, at, claim, cluster, commit, group, partitions, plan, plan_id, race, record,
-    recovery,
+    Item, Table, at, claim, cluster, commit, execution, group, partitions, plan, plan_id, race,
+    record, recovery,
 };
 
 const PK: &str = "AUDIT#5L6g3nShT-eMCtK--X86sw#shipment-sync";
@@ -25,7 +25,7 @@ pub(crate) fn audit(n: usize, outcome: Option<Outcome>) -> Audit {
     Audit {
         at: at(i64::try_from(n).unwrap()),
         plan: Some(plan_id(n)),
-        execution: format!("execution-{n}"),
+        execution: execution(n),
         cluster_id: Some(cluster()),
         group: Some(group()),
         status: AuditStatus::Succeeded,
@@ -77,7 +77,7 @@ async fn closing_ends_the_recovery_and_lets_the_group_go() {
     assert_eq!(store.open_recoveries().await.unwrap(), []);
     let moved = store.last_recovery_end(&cluster(), &group()).await;
     assert_eq!(moved.unwrap(), Some(at(1)));
-    let kept = store.audit_of("execution-1").await.unwrap();
+    let kept = store.audit_of(&execution(1)).await.unwrap();
     assert_eq!(kept.as_ref(), Some(&audit));
     assert_eq!(store.audits(&cluster(), &group()).await.unwrap(), [audit]);
     // For ever.
@@ -119,7 +119,7 @@ async fn of_twenty_ends_of_one_execution_one_is_written() {
     assert_eq!(audits.len(), 1);
     assert_eq!(audits[0].message, format!("reporter {}", written[0]));
     assert_eq!(
-        store.audit_of("execution-1").await.unwrap().as_ref(),
+        store.audit_of(&execution(1)).await.unwrap().as_ref(),
         audits.first()
     );
     let closed = store.recovery(&plan_id(1)).await.unwrap().unwrap();
@@ -138,7 +138,7 @@ async fn a_claim_that_another_execution_took_over_stays() {
     let held = store.claim(&cluster(), &group()).await.unwrap();
     assert_eq!(held, Some(theirs));
     let open = store.open_recoveries().await.unwrap();
-    assert_eq!(open, [(plan_id(2), "execution-2".to_owned())]);
+    assert_eq!(open, [(plan_id(2), execution(2))]);
 }
 
 #[tokio::test]
@@ -202,8 +202,8 @@ async fn what_never_came_to_a_recovery_or_to_a_group_is_recorded_all_the_same() 
     let mut nowhere = audit(2, None);
     (nowhere.plan, nowhere.cluster_id, nowhere.group) = (None, None, None);
     assert_eq!(close(&store, &nowhere).await, Closed::Now);
-    assert_eq!(store.audit_of("execution-2").await.unwrap(), Some(nowhere));
-    assert_eq!(store.audit_of("execution-3").await.unwrap(), None);
+    assert_eq!(store.audit_of(&execution(2)).await.unwrap(), Some(nowhere));
+    assert_eq!(store.audit_of(&execution(3)).await.unwrap(), None);
     assert_eq!(store.audits(&cluster(), &group()).await.unwrap(), [dry_run]);
     assert_eq!(store.recovery(&plan_id(1)).await.unwrap(), None);
 }
@@ -272,7 +272,7 @@ async fn a_group_is_held_until_nothing_of_an_apply_can_be_under_way() {
 async fn a_plan_step_that_failed_after_its_claim_lets_the_group_go() {
     let table = Table::new().await;
     let store = table.store();
-    let plan = app::plan_id("execution-1", at(0));
+    let plan = app::plan_id(&execution(1), at(0));
     let opened = Recovery {
         plan: plan.clone(),
         ..recovery(1)
@@ -288,7 +288,7 @@ async fn a_plan_step_that_failed_after_its_claim_lets_the_group_go() {
     let state = serde_json::from_value(error).unwrap();
     let slack = Slack::new(Err(SlackError::NotConfigured));
     let nobody = unreachable();
-    let reported = report::run(&store, &nobody, &slack, "execution-1", Some(at(0)), &state).await;
+    let reported = report::run(&store, &nobody, &slack, &execution(1), Some(at(0)), &state).await;
     assert_eq!(reported.unwrap().code, "NOT_PLANNED");
     assert_eq!(store.claim(&cluster(), &group()).await.unwrap(), None);
     assert_eq!(store.open_recoveries().await.unwrap(), []);
@@ -376,7 +376,7 @@ async fn what_was_opened_right_before_the_report_is_ended_by_the_next() {
     assert_eq!(close(&store, &audit(1, None)).await, Closed::Already);
     assert_eq!(store.open_recoveries().await.unwrap(), []);
     assert_eq!(store.claim(&cluster(), &group()).await.unwrap(), None);
-    assert_eq!(store.audit_of("execution-1").await.unwrap(), Some(blind));
+    assert_eq!(store.audit_of(&execution(1)).await.unwrap(), Some(blind));
 }
 
 #[tokio::test]

@@ -107,7 +107,7 @@ impl Case {
         let held: Claim = claim(1, now + hour * 4);
         store.open_recovery(&opened, &held, now).await.unwrap();
         let approval = Approval {
-            execution: EXECUTION.to_owned(),
+            execution: EXECUTION.into(),
             created_at: plan.created_at,
             approve_by,
             ..pending_approval(&plan)
@@ -175,7 +175,7 @@ impl Case {
     /// Why Admit does not let it pass.
     async fn refusals(&self, how: &str) -> Vec<String> {
         let step = PlanStep {
-            execution: EXECUTION.to_owned(),
+            execution: EXECUTION.into(),
             plan_id: self.plan.id.clone(),
         };
         match admit(&config(), &self.store, &step, true).await {
@@ -208,7 +208,7 @@ impl Case {
         };
         let evidence = Evidence {
             now,
-            execution: EXECUTION,
+            execution: &EXECUTION.into(),
             approval: approval.as_ref(),
             people: People {
                 four_eyes: false,

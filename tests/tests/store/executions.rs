@@ -1,4 +1,5 @@
 use offset_guard::aws::step_functions::{Started, Taken};
+use offset_guard::domain::ids::ExecutionArn;
 use offset_guard_tests::step_functions::StepFunctions;
 use serde_json::json;
 
@@ -8,7 +9,7 @@ const MACHINE: &str = "arn:aws:states:us-east-1:000000000000:stateMachine:recove
 async fn the_same_request_is_told_from_another_while_it_runs_and_afterwards() {
     let aws = StepFunctions::start().await.unwrap();
     let executions = aws.executions();
-    let arn = format!("{}:k", MACHINE.replace(":stateMachine:", ":execution:"));
+    let arn = ExecutionArn::child(MACHINE, "k").unwrap();
     let (this, other) = (
         json!({"request": {"group": "g"}}),
         json!({"request": {"group": "h"}}),
@@ -21,7 +22,7 @@ async fn the_same_request_is_told_from_another_while_it_runs_and_afterwards() {
     );
     assert_eq!(start(&this).await, Started::Now(arn.clone()));
     for status in ["RUNNING", "SUCCEEDED", "ABORTED"] {
-        aws.put_with(&arn, status, &this);
+        aws.put_with(&arn.0, status, &this);
         assert_eq!(
             (taken(&this).await, taken(&other).await),
             (Taken::ByThis, Taken::ByAnother)

@@ -51,7 +51,7 @@ async fn made(store: &Store, requester: Requester, four_eyes: bool, dry_run: boo
         ..plan(plan_id(1), 2)
     };
     let made = PlanRecord {
-        execution: MADE_BY.to_owned(),
+        execution: MADE_BY.into(),
         created_at: now,
         dry_run,
         ..record(1, PlanResult::Ready(plan.clone()))
@@ -69,7 +69,7 @@ async fn take_over(config: &Config, store: &Store) -> (PlanVerdict, String) {
     };
     let input = json!({ "plan_id": plan_id(1).0 });
     let step = PlanTask {
-        execution: STARTED,
+        execution: &STARTED.into(),
         started_at: Timestamp::now(),
         input: &input,
     };
@@ -97,7 +97,15 @@ async fn ask(store: &Store) {
         public_url: &page,
         swept: false,
     };
-    let asked = request(store, &executions, asking, STARTED, &plan_id(1), &token).await;
+    let asked = request(
+        store,
+        &executions,
+        asking,
+        &STARTED.into(),
+        &plan_id(1),
+        &token,
+    )
+    .await;
     assert!(asked.is_err());
 }
 
@@ -199,7 +207,7 @@ async fn admit_asks_the_note_and_the_configuration_and_not_the_plan() {
         let decided = store.decide(&link, &digest, approve, "grace", "", now);
         decided.await.unwrap();
         let step = PlanStep {
-            execution: STARTED.to_owned(),
+            execution: STARTED.into(),
             plan_id: plan.id.clone(),
         };
         let admission = admit(&config(policy), &store, &step, true).await.unwrap();
@@ -223,9 +231,9 @@ async fn with_four_eyes_the_note_is_of_the_execution_that_carries_the_plan_out()
         let plan = made(&store, Requester::Verified(mara.clone()), true, false).await;
         let note = store.note_requester(noted, "hash", &mara, now).await;
         assert!(note.unwrap(), "{noted}");
-        let opened = Recovery::open(&plan, STARTED, now);
+        let opened = Recovery::open(&plan, &STARTED.into(), now);
         let held = Claim {
-            execution: STARTED.to_owned(),
+            execution: STARTED.into(),
             plan: plan.id.clone(),
             expires_at: now + SignedDuration::from_hours(2),
         };
@@ -237,7 +245,7 @@ async fn with_four_eyes_the_note_is_of_the_execution_that_carries_the_plan_out()
         let decided = store.decide(&link, &digest, approve, person("2"), "", now);
         decided.await.unwrap();
         let step = PlanStep {
-            execution: STARTED.to_owned(),
+            execution: STARTED.into(),
             plan_id: plan.id.clone(),
         };
         let admission = admit(&config(true), &store, &step, true).await.unwrap();

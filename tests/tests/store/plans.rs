@@ -10,7 +10,7 @@ use offset_guard::kafka::GroupReader;
 use offset_guard::store::ErrorClass;
 use serde_json::json;
 
-use super::support::{Table, at, group, hours, noise, plan, plan_id, race, record};
+use super::support::{Table, at, execution, group, hours, noise, plan, plan_id, race, record};
 
 #[tokio::test]
 async fn every_kind_of_result_comes_back_as_it_was() {
@@ -125,7 +125,7 @@ async fn tries_of_one_step_answer_with_the_plan_that_stands() {
                 ))
             };
             let step = app::plan::PlanTask {
-                execution: "execution-1",
+                execution: &execution(1),
                 started_at: at(0),
                 input: &input,
             };

@@ -6,6 +6,7 @@ use offset_guard::app::report::{self, Reported};
 use offset_guard::app::{alert, plan_id as own_plan, sweep, verify};
 use offset_guard::domain::approval::ApprovalStatus;
 use offset_guard::domain::audit::AuditStatus;
+use offset_guard::domain::ids::ExecutionArn;
 use offset_guard::domain::plan::PlanResult;
 use offset_guard::domain::recovery::{Claim, Outcome, Recovery};
 use offset_guard::error::Error;
@@ -18,7 +19,9 @@ use serde_json::{Value, json};
 
 use super::approvals::{request, status};
 use super::audits::audit;
-use super::support::{Table, at, claim, cluster, group, plan, plan_id, record, recovery};
+use super::support::{
+    Table, at, claim, cluster, execution, group, plan, plan_id, record, recovery,
+};
 
 const MACHINE: &str = "arn:aws:states:us-east-1:000000000000:stateMachine:recovery";
 /// An execution of nobody's.
@@ -60,7 +63,8 @@ impl Case {
 
     async fn confirm(&self, execution: &str, written: &Value) -> bool {
         let executions = self.aws.executions();
-        let confirmed = reconcile::confirm(&self.store, &executions, execution, written).await;
+        let confirmed =
+            reconcile::confirm(&self.store, &executions, &execution.into(), written).await;
         let Confirmed { confirmed } = confirmed.unwrap();
         confirmed
     }
@@ -76,7 +80,7 @@ impl Case {
             &self.store,
             &executions,
             &slack,
-            execution,
+            &execution.into(),
             started_at,
             &state,
         )
@@ -86,7 +90,7 @@ impl Case {
 
     async fn verify(&self, execution: &str) -> Result<verify::Verified, Error> {
         let step = PlanStep {
-            execution: execution.to_owned(),
+            execution: execution.into(),
             plan_id: plan_id(1),
         };
         let nothing_was_sent =
@@ -94,7 +98,7 @@ impl Case {
         verify::run(&self.store, &step, nothing_was_sent).await
     }
 
-    async fn sweep(&self, execution: Option<&str>) -> Result<sweep::Swept, Error> {
+    async fn sweep(&self, execution: Option<&ExecutionArn>) -> Result<sweep::Swept, Error> {
         let slack = Slack::new(Err(SlackError::NotConfigured));
         sweep::run(
             &self.store,
@@ -118,7 +122,7 @@ impl Case {
         assert_eq!(held, Some(claim(1, at(1000))));
         assert_eq!(status(&self.store, 1).await, ApprovalStatus::Pending);
         assert_eq!(self.store.open_recoveries().await.unwrap().len(), 1);
-        assert_eq!(self.store.audit_of("execution-1").await.unwrap(), None);
+        assert_eq!(self.store.audit_of(&execution(1)).await.unwrap(), None);
         assert!(self.table.items("AUDITOF#execution-1").await.is_empty());
     }
 
@@ -143,7 +147,12 @@ impl Case {
             "{}",
             ended.message
         );
-        let own = self.store.audit_of(execution).await.unwrap().unwrap();
+        let own = self
+            .store
+            .audit_of(&execution.into())
+            .await
+            .unwrap()
+            .unwrap();
         let codes: Vec<_> = own.refusals.iter().map(|refusal| refusal.code()).collect();
         assert_eq!(
             (codes, own.plan),
@@ -248,7 +257,7 @@ async fn a_recovery_whose_execution_is_over_is_ended_by_one_other() {
     // Nor does the sweep start another one beside it.
     assert_eq!(case.sweep(None).await.unwrap().reconciling, 0);
     let recovery = case.store.recovery(&plan_id(1)).await.unwrap().unwrap();
-    assert_eq!(recovery.reconciled_by.as_deref(), Some("first"));
+    assert_eq!(recovery.reconciled_by, Some("first".into()));
     case.is_refused("second", &input, "another execution ends the recovery")
         .await;
     // The first one is stopped, and a third one goes on.
@@ -260,7 +269,7 @@ async fn a_recovery_whose_execution_is_over_is_ended_by_one_other() {
 
     let ended = case.report("third", done.clone()).await;
     assert_eq!(ended.code, "NOT_APPROVED", "{}", ended.message);
-    let audit = case.store.audit_of("execution-1").await.unwrap().unwrap();
+    let audit = case.store.audit_of(&execution(1)).await.unwrap().unwrap();
     assert_eq!(
         (audit.plan, audit.message.as_str()),
         (Some(plan_id(1)), ended.message.as_str())
@@ -271,7 +280,7 @@ async fn a_recovery_whose_execution_is_over_is_ended_by_one_other() {
     // A report that runs twice says the same, and has no record of its own.
     let again = case.report("third", done.clone()).await;
     assert_eq!((again.code, again.message), (ended.code, ended.message));
-    assert_eq!(case.store.audit_of("third").await.unwrap(), None);
+    assert_eq!(case.store.audit_of(&"third".into()).await.unwrap(), None);
     // To everybody else it is over.
     let late = case.report("late", done).await;
     assert!(
@@ -279,7 +288,7 @@ async fn a_recovery_whose_execution_is_over_is_ended_by_one_other() {
         "{}",
         late.message
     );
-    assert!(case.store.audit_of("late").await.unwrap().is_some());
+    assert!(case.store.audit_of(&"late".into()).await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -292,7 +301,7 @@ async fn an_execution_that_was_redriven_in_the_meantime_is_not_reported_on() {
         .report("first", json!({ "reconcile": of_first() }))
         .await;
     assert_eq!(ended.code, "REFUSED", "{}", ended.message);
-    assert_eq!(case.store.audit_of("execution-1").await.unwrap(), None);
+    assert_eq!(case.store.audit_of(&execution(1)).await.unwrap(), None);
     let still = case.store.recovery(&plan_id(1)).await.unwrap().unwrap();
     assert_eq!((still.closed_at, still.fence), (None, 0));
 }
@@ -301,7 +310,10 @@ async fn an_execution_that_was_redriven_in_the_meantime_is_not_reported_on() {
 async fn the_table_takes_no_record_from_another_execution_that_it_does_not_know() {
     let case = Case::new().await;
     for audit in [audit(1, Some(Outcome::NotApplied)), audit(2, None)] {
-        let written = case.store.close(&audit, Reporter::Another("first")).await;
+        let written = case
+            .store
+            .close(&audit, Reporter::Another(&"first".into()))
+            .await;
         let error = written.unwrap_err();
         assert!(
             matches!(error.class, ErrorClass::Conflict | ErrorClass::Transient),
@@ -311,20 +323,26 @@ async fn the_table_takes_no_record_from_another_execution_that_it_does_not_know(
     }
     case.is_untouched().await;
     // Noted for one execution, it is no other's, and nobody can note another owner's.
-    let note = async |owner, by| {
+    let note = async |owner, by: &str| {
         let noted = case
             .store
-            .note_reconcile(&plan_id(1), owner, by, None)
+            .note_reconcile(&plan_id(1), &execution(owner), &by.into(), None)
             .await;
         noted.unwrap()
     };
-    assert!(!note("execution-2", "first").await);
-    assert!(note("execution-1", "first").await);
-    assert!(!note("execution-1", "second").await);
+    assert!(!note(2, "first").await);
+    assert!(note(1, "first").await);
+    assert!(!note(1, "second").await);
     let ended = audit(1, None);
-    let by_second = case.store.close(&ended, Reporter::Another("second")).await;
+    let by_second = case
+        .store
+        .close(&ended, Reporter::Another(&"second".into()))
+        .await;
     assert!(by_second.is_err());
-    let by_first = case.store.close(&ended, Reporter::Another("first")).await;
+    let by_first = case
+        .store
+        .close(&ended, Reporter::Another(&"first".into()))
+        .await;
     assert_eq!(by_first.unwrap(), Closed::Now);
 }
 
@@ -335,7 +353,7 @@ async fn no_recovery_is_open_whose_execution_has_its_record() {
     let mut opened_first = 0;
     for n in 0..30 {
         // The plan step outlives its execution, which is reported on without knowing of a plan.
-        let execution = format!("execution-{n}");
+        let execution = execution(n);
         let plan = own_plan(&execution, at(0));
         let group = super::support::numbered_group(n);
         let late = Recovery {
@@ -390,7 +408,8 @@ async fn an_execution_and_the_one_that_ends_its_recovery_write_one_record() {
         let held = claim(n, at(1000));
         let opened = store.open_recovery(&owned, &held, at(0)).await;
         assert_eq!(opened.unwrap(), Opened::Yes);
-        let noted = store.note_reconcile(&owned.plan, &owned.execution, "first", None);
+        let first = ExecutionArn::from("first");
+        let noted = store.note_reconcile(&owned.plan, &owned.execution, &first, None);
         assert!(noted.await.unwrap());
         let said = |message: &str| {
             let mut said = audit(n, None);
@@ -401,7 +420,7 @@ async fn an_execution_and_the_one_that_ends_its_recovery_write_one_record() {
         let (own, others) = (said("its own"), said("the other's"));
         let (own, others) = tokio::join!(
             store.close(&own, Reporter::Itself(&[])),
-            store.close(&others, Reporter::Another("first"))
+            store.close(&others, Reporter::Another(&first))
         );
         let stands = match (own.unwrap(), others.unwrap()) {
             (Closed::Now, Closed::Already) => "its own",
@@ -464,7 +483,7 @@ async fn what_is_no_run_of_the_guard_is_told_to_nobody_and_ends_the_execution_al
             ended.message
         );
         let slack = Slack::new(Err(SlackError::NotConfigured));
-        let again = alert::run(&case.store, &slack, &execution, written)
+        let again = alert::run(&case.store, &slack, &ExecutionArn(execution), written)
             .await
             .unwrap();
         assert_eq!(again.message, ended.message);
@@ -475,12 +494,7 @@ async fn what_is_no_run_of_the_guard_is_told_to_nobody_and_ends_the_execution_al
 #[tokio::test]
 async fn a_name_that_anybody_may_choose_neither_stops_the_sweep_nor_hides_from_it() {
     let case = Case::new().await;
-    let arn = |name: &str| {
-        format!(
-            "{}:{name}",
-            MACHINE.replace(":stateMachine:", ":execution:")
-        )
-    };
+    let arn = |name: &str| ExecutionArn::child(MACHINE, name).unwrap().0;
     let of_plan = |number: usize| arn(&format!("{}-reconcile-{number}", plan_id(1)));
     case.aws.put("execution-1", "ABORTED");
     // Others have these names, one of them for as long as it takes.
@@ -511,15 +525,21 @@ async fn a_name_that_anybody_may_choose_neither_stops_the_sweep_nor_hides_from_i
         ("told", &json!({ "alert": 5 }), "REFUSED"),
     ] {
         case.aws.put_with(&arn(name), "ABORTED", input);
-        case.sweep(Some(&arn(name))).await.unwrap();
-        let audit = case.store.audit_of(&arn(name)).await.unwrap();
+        case.sweep(Some(&ExecutionArn(arn(name)))).await.unwrap();
+        let audit = case.store.audit_of(&ExecutionArn(arn(name))).await.unwrap();
         assert_eq!(audit.unwrap().code, code, "{name}");
     }
     // The record of one that was found to be right is the other's.
     case.aws.put_with(&arn("right"), "ABORTED", &own);
     assert!(case.confirm(&arn("right"), &of_first()).await);
-    case.sweep(Some(&arn("right"))).await.unwrap();
-    assert_eq!(case.store.audit_of(&arn("right")).await.unwrap(), None);
+    case.sweep(Some(&ExecutionArn(arn("right")))).await.unwrap();
+    assert_eq!(
+        case.store
+            .audit_of(&ExecutionArn(arn("right")))
+            .await
+            .unwrap(),
+        None
+    );
 }
 
 #[tokio::test]
@@ -527,8 +547,8 @@ async fn whoever_takes_every_name_does_not_keep_a_recovery_from_being_ended() {
     let own = json!({ "reconcile": of_first() });
     let other = json!({ "request": { "group": "another" } });
     let arn = |number: usize| {
-        let machine = MACHINE.replace(":stateMachine:", ":execution:");
-        format!("{machine}:{}-reconcile-{number}", plan_id(1))
+        let name = format!("{}-reconcile-{number}", plan_id(1));
+        ExecutionArn::child(MACHINE, &name).unwrap().0
     };
     // With the very input of a reconcile too, before there is anything to end.
     for input in [&other, &own] {

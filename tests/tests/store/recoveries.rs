@@ -10,7 +10,8 @@ use offset_guard::domain::refusal::{Refusal, Stale};
 use offset_guard::store::{ErrorClass, Opened, Store};
 
 use super::support::{
-    Item, Table, at, claim, cluster, commit, group, noise, partitions, plan_id, race, recovery,
+    Item, Table, at, claim, cluster, commit, execution, group, noise, partitions, plan_id, race,
+    recovery,
 };
 
 async fn open(store: &Store, n: usize) -> Opened {
@@ -42,7 +43,7 @@ async fn an_opened_recovery_comes_back_and_holds_its_group() {
     assert_eq!(held, Some(claim(1, at(1000))));
     assert_eq!(
         store.open_recoveries().await.unwrap(),
-        [(plan_id(1), "execution-1".to_owned())]
+        [(plan_id(1), execution(1))]
     );
 }
 
@@ -86,7 +87,7 @@ async fn of_twenty_executions_one_gets_the_group() {
     assert_eq!(outcomes.iter().filter(|o| **o == held).count(), 19);
     // The others left nothing behind.
     let open = store.open_recoveries().await.unwrap();
-    assert_eq!(open, [(plan_id(winner), format!("execution-{winner}"))]);
+    assert_eq!(open, [(plan_id(winner), execution(winner))]);
     for n in (0..20).filter(|n| *n != winner) {
         assert_eq!(store.recovery(&plan_id(n)).await.unwrap(), None);
     }
@@ -153,7 +154,7 @@ async fn a_claim_that_is_over_is_taken_by_one_of_twenty() {
 
     // The one that lost it has lost it: it can neither renew it nor get it back by asking again.
     let renewed = store
-        .renew_claim(&cluster(), &group(), "execution-100", at(9000))
+        .renew_claim(&cluster(), &group(), &execution(100), at(9000))
         .await;
     assert!(!renewed.unwrap());
     assert_eq!(open_at(&store, 100, 1500).await, held);
@@ -165,16 +166,16 @@ async fn a_claim_that_is_over_is_taken_by_one_of_twenty() {
 async fn a_claim_is_renewed_by_its_owner_alone() {
     let table = Table::new().await;
     let store = table.store();
-    let renew = async |execution, seconds| {
+    let renew = async |n, seconds| {
         let renewed = store
-            .renew_claim(&cluster(), &group(), execution, at(seconds))
+            .renew_claim(&cluster(), &group(), &execution(n), at(seconds))
             .await;
         renewed.unwrap()
     };
-    assert!(!renew("execution-1", 5000).await);
+    assert!(!renew(1, 5000).await);
     assert_eq!(open(&store, 1).await, Opened::Yes);
-    assert!(renew("execution-1", 5000).await);
-    assert!(!renew("execution-2", 9000).await);
+    assert!(renew(1, 5000).await);
+    assert!(!renew(2, 9000).await);
     let held = store.claim(&cluster(), &group()).await.unwrap();
     assert_eq!(held, Some(claim(1, at(5000))));
 }
@@ -247,7 +248,7 @@ async fn as_many_refusals_as_there_are_partitions_are_kept() {
         assert_eq!(stored(&store, 1).await.refusals, refusals);
     }
     let raised = store
-        .raise_fence(&plan, "execution-1")
+        .raise_fence(&plan, &execution(1))
         .await
         .unwrap()
         .unwrap();
@@ -260,7 +261,7 @@ async fn nothing_is_sent_after_the_fence() {
     let store = table.store();
     let plan = plan_id(1);
     let may_send = async || store.may_send(&plan).await.unwrap();
-    assert_eq!(store.raise_fence(&plan, "execution-1").await.unwrap(), None);
+    assert_eq!(store.raise_fence(&plan, &execution(1)).await.unwrap(), None);
     assert!(!store.begin_apply(&plan, at(60)).await.unwrap());
     assert_eq!(may_send().await, (false, None));
 
@@ -272,7 +273,7 @@ async fn nothing_is_sent_after_the_fence() {
         assert_eq!(may_send().await, (true, Some(on)));
     }
     let after = store
-        .raise_fence(&plan, "execution-1")
+        .raise_fence(&plan, &execution(1))
         .await
         .unwrap()
         .unwrap();
@@ -312,7 +313,7 @@ async fn twenty_raise_the_fence_twenty_times() {
         let store = store.clone();
         async move {
             store
-                .raise_fence(&plan_id(1), "execution-1")
+                .raise_fence(&plan_id(1), &execution(1))
                 .await
                 .unwrap()
                 .unwrap()

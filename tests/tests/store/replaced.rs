@@ -15,7 +15,7 @@ use offset_guard_tests::step_functions::unreachable;
 use serde_json::json;
 
 use super::approvals::link;
-use super::support::{Table, at, claim, group, plan, plan_id, record, recovery};
+use super::support::{Table, at, claim, execution, group, plan, plan_id, record, recovery};
 
 #[tokio::test]
 async fn a_move_is_not_hidden_by_another_plan_in_the_place_of_the_one_that_was_approved() {
@@ -55,7 +55,7 @@ async fn a_move_is_not_hidden_by_another_plan_in_the_place_of_the_one_that_was_a
         let (opened, held) = (recovery(1), claim(1, at(1000)));
         store.open_recovery(&opened, &held, at(0)).await.unwrap();
         let approval = Approval {
-            execution: "execution-1".to_owned(),
+            execution: execution(1),
             created_at: at(0),
             ..pending_approval(&approved)
         };
@@ -78,10 +78,10 @@ async fn a_move_is_not_hidden_by_another_plan_in_the_place_of_the_one_that_was_a
 
         let slack = Slack::new(Err(SlackError::NotConfigured));
         let state = serde_json::from_value(json!({ "plan_id": plan_id(1) })).unwrap();
-        let (executions, own, began) = (unreachable(), "execution-1", Some(at(0)));
-        let ended = report::run(&store, &executions, &slack, own, began, &state).await;
+        let (executions, own, began) = (unreachable(), execution(1), Some(at(0)));
+        let ended = report::run(&store, &executions, &slack, &own, began, &state).await;
         assert_eq!(ended.unwrap().code, code);
-        let audit = store.audit_of(own).await.unwrap().unwrap();
+        let audit = store.audit_of(&own).await.unwrap().unwrap();
         assert_eq!(audit.outcome, outcome, "{code}");
         assert_eq!(audit.group, Some(group()), "{code}");
         assert_ne!(audit.reason, "another", "{code}");

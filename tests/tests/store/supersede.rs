@@ -4,7 +4,7 @@ use offset_guard::store::{Decided, Lapse, Opened, Reporter, Store};
 
 use super::approvals::{approve, link, request, status};
 use super::audits::audit;
-use super::support::{Table, at, claim, cluster, group, plan_id, race, recovery};
+use super::support::{Table, at, claim, cluster, execution, group, plan_id, race, recovery};
 
 /// The recovery 1, which waits for its approval where `asked`.
 async fn waiting(store: &Store, asked: bool) {
@@ -56,7 +56,7 @@ async fn a_recovery_that_waits_gives_way_and_can_never_be_approved_or_applied() 
         assert_eq!(old, Some(superseded));
         assert!(!store.begin_apply(&plan_id(1), at(60)).await.unwrap());
         let renewed = store
-            .renew_claim(&cluster(), &group(), "execution-1", at(3000))
+            .renew_claim(&cluster(), &group(), &execution(1), at(3000))
             .await;
         assert!(!renewed.unwrap());
         if asked {
@@ -70,7 +70,7 @@ async fn a_recovery_that_waits_gives_way_and_can_never_be_approved_or_applied() 
         let mut open = store.open_recoveries().await.unwrap();
         open.sort();
         assert_eq!(open.len(), 2);
-        assert_eq!(open[0], (plan_id(1), "execution-1".to_owned()));
+        assert_eq!(open[0], (plan_id(1), execution(1)));
         assert!(!supersede(&store, 3).await);
     }
 }
@@ -91,7 +91,7 @@ async fn a_recovery_that_is_decided_admitted_or_over_stays() {
             }
             "admitted" => store.set_apply_by(&plan_id(1), at(600)).await.unwrap(),
             "fenced" => {
-                store.raise_fence(&plan_id(1), "execution-1").await.unwrap();
+                store.raise_fence(&plan_id(1), &execution(1)).await.unwrap();
             }
             _ => {}
         }
@@ -145,5 +145,5 @@ async fn the_end_of_a_superseded_recovery_leaves_the_other_its_group() {
     let held = store.claim(&cluster(), &group()).await.unwrap();
     assert_eq!(held, Some(claim(2, at(2000))));
     let open = store.open_recoveries().await.unwrap();
-    assert_eq!(open, [(plan_id(2), "execution-2".to_owned())]);
+    assert_eq!(open, [(plan_id(2), execution(2))]);
 }

@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use offset_guard::domain::checkpoint::{Checkpoint, CheckpointPartition, CheckpointTopic};
 use offset_guard::domain::group::{GroupState, GroupType};
 use offset_guard::domain::identity::Requester;
-use offset_guard::domain::ids::{CheckpointId, PlanId};
+use offset_guard::domain::ids::{CheckpointId, ExecutionArn, PlanId};
 use offset_guard::domain::offset::{
     ClusterId, CommittedOffset, GroupId, TopicId, TopicPartition, Watermarks,
 };
@@ -172,6 +172,11 @@ pub(crate) fn plan_id(n: usize) -> PlanId {
     PlanId(format!("01J{n:05}"))
 }
 
+/// The execution `n`, whose name is its whole ARN.
+pub(crate) fn execution(n: usize) -> ExecutionArn {
+    ExecutionArn(format!("execution-{n}"))
+}
+
 pub(crate) fn commit(offset: i64) -> CommittedOffset {
     CommittedOffset {
         offset,
@@ -298,7 +303,7 @@ pub(crate) fn plan(id: PlanId, count: i32) -> Plan {
 pub(crate) fn record(id: usize, result: PlanResult) -> PlanRecord {
     PlanRecord {
         id: plan_id(id),
-        execution: format!("execution-{id}"),
+        execution: execution(id),
         created_at: at(0),
         cluster: "local".to_owned(),
         group: group(),
@@ -314,7 +319,7 @@ pub(crate) fn record(id: usize, result: PlanResult) -> PlanRecord {
 pub(crate) fn recovery(n: usize) -> Recovery {
     Recovery {
         plan: plan_id(n),
-        execution: format!("execution-{n}"),
+        execution: execution(n),
         cluster_id: cluster(),
         group: group(),
         opened_at: at(0),
@@ -334,7 +339,7 @@ pub(crate) fn recovery(n: usize) -> Recovery {
 
 pub(crate) fn claim(n: usize, expires_at: Timestamp) -> Claim {
     Claim {
-        execution: format!("execution-{n}"),
+        execution: execution(n),
         plan: plan_id(n),
         expires_at,
     }

@@ -4,7 +4,7 @@ use offset_guard::slack::{Slack, SlackError};
 use offset_guard::store::Opened;
 use offset_guard_tests::step_functions::unreachable;
 
-use super::support::{Table, at, claim, recovery};
+use super::support::{Table, at, claim, execution, recovery};
 
 #[tokio::test]
 async fn a_sweep_that_leaves_something_open_fails() {
@@ -19,7 +19,7 @@ async fn a_sweep_that_leaves_something_open_fails() {
         .await;
     assert_eq!(opened.unwrap(), Opened::Yes);
     // The event that says an execution ended comes once, and is tried again where it fails.
-    for execution in [None, Some("execution-1")] {
+    for execution in [None, Some(&execution(1))] {
         let left = sweep(execution).await.unwrap_err();
         assert!(matches!(left, Error::Stuck { recoveries: 1 }), "{left}");
     }

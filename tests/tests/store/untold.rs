@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use url::Url;
 
-use super::support::{Table, at, claim, plan, plan_id, record, recovery};
+use super::support::{Table, at, claim, execution, plan, plan_id, record, recovery};
 
 /// A Slack that takes messages or has had too many for an hour, and how many it took.
 struct Channel {
@@ -85,7 +85,7 @@ async fn what_slack_has_no_room_for_is_asked_again_by_the_sweep_until_it_is_told
     let token = TaskToken::new("token-1".to_owned());
     // Nothing is told to the execution, which is out of reach here: it waits on.
     let plan = plan_id(1);
-    request(&store, &executions, asking, "execution-1", &plan, &token)
+    request(&store, &executions, asking, &execution(1), &plan, &token)
         .await
         .unwrap();
     let (first, approval) = newest(&store).await;
@@ -138,7 +138,7 @@ async fn what_nobody_can_be_told_of_in_time_or_by_a_sweep_fails_its_task() {
             &store,
             &executions,
             asking(swept),
-            "execution-1",
+            &execution(1),
             &plan,
             &token,
         )

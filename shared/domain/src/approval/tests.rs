@@ -757,7 +757,7 @@ fn the_time_to_apply_starts_at_the_decision() {
     let mut given = approval(&plan);
     assert_eq!(given.apply_by(&plan), Some(at("10:15:00")));
     assert_eq!(
-        given.admits(&plan, NOBODY, EXECUTION, at("10:14:59")),
+        given.admits(&plan, NOBODY, &EXECUTION.into(), at("10:14:59")),
         Ok(at("10:15:00"))
     );
     for status in [
@@ -770,7 +770,7 @@ fn the_time_to_apply_starts_at_the_decision() {
         assert_eq!(given.apply_by(&plan), None, "{status:?}");
         assert!(
             given
-                .admits(&plan, NOBODY, EXECUTION, at("09:45:00"))
+                .admits(&plan, NOBODY, &EXECUTION.into(), at("09:45:00"))
                 .is_err()
         );
     }

@@ -11,6 +11,7 @@ use crate::approval::{Approval, ApprovedPlan, Evidence, People, authorize};
 use crate::group::{GroupObservation, GroupState};
 use crate::guard::quarantine::Reread;
 use crate::identity::{Identity, Requester};
+use crate::ids::ExecutionArn;
 use crate::offset::TopicPartition;
 use crate::plan::Plan;
 use crate::recovery::{Claim, PreImage, Recovery};
@@ -35,7 +36,7 @@ pub fn apply(plan: &Plan, seen: &mut GroupObservation) {
 pub struct Apply {
     pub plan: Plan,
     pub now: Timestamp,
-    pub execution: String,
+    pub execution: ExecutionArn,
     pub approval: Option<Approval>,
     pub four_eyes: bool,
     pub noted: Option<Identity>,
@@ -55,7 +56,7 @@ impl Apply {
         let plan = scene.ready();
         Self {
             now: at("09:45:00"),
-            execution: EXECUTION.to_owned(),
+            execution: EXECUTION.into(),
             approval: Some(approval(&plan)),
             four_eyes: plan.four_eyes,
             noted: match &plan.requester {

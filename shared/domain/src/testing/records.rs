@@ -103,7 +103,7 @@ pub fn approval(plan: &Plan) -> Approval {
     Approval {
         plan: plan.id.clone(),
         digest: plan.digest(),
-        execution: EXECUTION.to_owned(),
+        execution: EXECUTION.into(),
         created_at: plan.created_at,
         approve_by: plan.approve_by,
         status: ApprovalStatus::Approved,
@@ -122,7 +122,7 @@ pub fn pending_approval(plan: &Plan) -> Approval {
     Approval {
         plan: plan.id.clone(),
         digest: plan.digest(),
-        execution: "recovery-1".to_owned(),
+        execution: "recovery-1".into(),
         created_at: plan.created_at + SignedDuration::from_secs(4),
         approve_by: plan.approve_by,
         status: ApprovalStatus::Pending,
@@ -150,21 +150,21 @@ pub fn allowed(plan: &Plan) -> Rights {
 
 pub fn claim(plan: &Plan) -> Claim {
     Claim {
-        execution: EXECUTION.to_owned(),
+        execution: EXECUTION.into(),
         plan: plan.id.clone(),
         expires_at: at("12:00:00"),
     }
 }
 
 pub fn recovery(plan: &Plan) -> Recovery {
-    Recovery::open(plan, EXECUTION, plan.created_at)
+    Recovery::open(plan, &EXECUTION.into(), plan.created_at)
 }
 
 /// The record of `plan`, made by [`EXECUTION`] without grounds.
 pub fn plan_record(plan: Plan) -> PlanRecord {
     PlanRecord {
         id: plan.id.clone(),
-        execution: EXECUTION.to_owned(),
+        execution: EXECUTION.into(),
         created_at: plan.created_at,
         cluster: plan.cluster.clone(),
         group: plan.group.clone(),

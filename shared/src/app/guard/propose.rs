@@ -21,7 +21,7 @@ use crate::domain::guard::run::{Deed, GUARD, GuardRun};
 use crate::domain::guard::sample::{Sample, of_latest_runs};
 use crate::domain::guard::verdict::{Evidence, Finding};
 use crate::domain::identity::Requester;
-use crate::domain::ids::PlanId;
+use crate::domain::ids::{ExecutionArn, PlanId};
 use crate::domain::offset::{ClusterId, TopicPartition};
 use crate::domain::plan::{PartitionMove, PlanRecord, PlanResult};
 use crate::domain::policy::seconds;
@@ -282,7 +282,7 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
         };
         let inputs = PlanInputs {
             id: PlanId(ulid::Ulid::generate().to_string()),
-            execution: &run.id,
+            execution: ExecutionArn(run.id.clone()),
             now: Timestamp::now(),
             request,
             resolved: &resolved,

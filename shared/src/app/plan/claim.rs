@@ -2,6 +2,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::domain::ids::ExecutionArn;
+use crate::domain::offset::ClusterId;
 use crate::domain::plan::{Plan, PlanRecord, PlanResult};
 use crate::domain::policy::seconds;
 use crate::domain::recovery::{Claim, Recovery};
@@ -20,7 +22,7 @@ pub const CLAIM_MARGIN: SignedDuration = SignedDuration::from_mins(10);
 pub(super) async fn claim_group(
     store: &Store,
     record: &PlanRecord,
-    cluster_id: &crate::domain::offset::ClusterId,
+    cluster_id: &ClusterId,
 ) -> Result<Option<Refusal>, Error> {
     let now = record.created_at;
     match &record.result {
@@ -43,12 +45,12 @@ pub(super) async fn claim_group(
 /// refusal.
 pub(super) async fn open_recovery(
     store: &Store,
-    execution: &str,
+    execution: &ExecutionArn,
     plan: &Plan,
     now: Timestamp,
 ) -> Result<Option<Refusal>, Error> {
     let claim = Claim {
-        execution: execution.to_owned(),
+        execution: execution.clone(),
         plan: plan.id.clone(),
         expires_at: plan.approve_by + seconds(plan.apply_within_seconds) + CLAIM_MARGIN,
     };

@@ -1,5 +1,6 @@
 //! Stores what came of planning, and answers with it.
 
+use crate::domain::ids::ExecutionArn;
 use crate::domain::plan::{PlanRecord, PlanResult, partitions};
 use crate::domain::reasons;
 use crate::domain::text::{count, grouped};
@@ -22,10 +23,10 @@ pub(super) async fn keep(store: &Store, record: PlanRecord) -> Result<PlanAnswer
 
 /// A stored plan that this very execution made; anything else under its id is not what was asked for.
 pub(super) fn of_execution<'a>(
-    execution: &str,
+    execution: &ExecutionArn,
     stored: &'a PlanRecord,
 ) -> Result<&'a PlanRecord, Error> {
-    if stored.execution == execution {
+    if stored.execution == *execution {
         return Ok(stored);
     }
     Err(Error::Broken(format!(
@@ -77,7 +78,7 @@ mod tests {
     fn refused(execution: &str, refusals: Vec<Refusal>) -> PlanRecord {
         PlanRecord::refused(
             PlanId("01K".to_owned()),
-            execution,
+            execution.into(),
             Timestamp::UNIX_EPOCH,
             refusals,
         )
@@ -101,8 +102,8 @@ mod tests {
     #[test]
     fn a_plan_that_another_one_stored_under_the_id_is_not_answered() {
         let stored = refused("guard", vec![Refusal::ApplySwitchedOff]);
-        assert!(of_execution("guard", &stored).is_ok());
-        let error = of_execution("execution", &stored).unwrap_err();
+        assert!(of_execution(&"guard".into(), &stored).is_ok());
+        let error = of_execution(&"execution".into(), &stored).unwrap_err();
         assert!(error.to_string().contains("was stored by guard"), "{error}");
     }
 }

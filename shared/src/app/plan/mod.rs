@@ -14,11 +14,10 @@ use self::keep::{answer, keep, of_execution};
 use self::take_over::TakeOver;
 use self::target::Resolver;
 use super::make_plan::{PlanInputs, make_plan};
-use super::people::execution_name;
 use super::plan_id;
 use crate::config::Config;
 use crate::domain::identity::Requester;
-use crate::domain::ids::PlanId;
+use crate::domain::ids::{ExecutionArn, PlanId};
 use crate::domain::near::nearest;
 use crate::domain::offset::GroupId;
 use crate::domain::plan::{PlanRecord, PlanResult};
@@ -33,7 +32,7 @@ use crate::wire::{LONGEST_TEXT, PlanAnswer, parse_request, request_hash};
 #[derive(Debug, Clone, Copy)]
 pub struct PlanTask<'a> {
     /// The ARN of the execution.
-    pub execution: &'a str,
+    pub execution: &'a ExecutionArn,
     /// When the execution began.
     pub started_at: Timestamp,
     /// The input of the execution.
@@ -78,13 +77,12 @@ where
     let mut request = match parse_request(written, only) {
         Ok(request) => request,
         Err(refusals) => {
-            let refused = PlanRecord::refused(id, execution, now, refusals);
+            let refused = PlanRecord::refused(id, execution.clone(), now, refusals);
             return keep(store, with_written(refused, written)).await;
         }
     };
-    let name = execution_name(execution);
     let hash = request_hash(written);
-    if let Some(person) = store.requester(name, &hash, now).await? {
+    if let Some(person) = store.requester(execution.name(), &hash, now).await? {
         request.requester = Requester::Verified(person);
     }
     let record = Deciding {
@@ -132,7 +130,7 @@ fn name_near_groups(refusals: &mut [Refusal], config: &Config, request: &RewindR
 struct Deciding<'a> {
     config: &'a Config,
     store: &'a Store,
-    execution: &'a str,
+    execution: &'a ExecutionArn,
     now: Timestamp,
     request: &'a RewindRequest,
 }
@@ -148,7 +146,13 @@ impl Deciding<'_> {
         let resolved = self.config.resolve(&request.cluster, &request.group);
         let Some(resolved) = resolved else {
             let refused = PlanResult::Refused(vec![refuse_unconfigured(self.config, request)]);
-            return Ok(PlanRecord::new(id, self.execution, now, request, refused));
+            return Ok(PlanRecord::new(
+                id,
+                self.execution.clone(),
+                now,
+                request,
+                refused,
+            ));
         };
         let groups = &connect(&request.cluster).await?;
         let cluster_id = &groups.cluster_id().await?;
@@ -163,7 +167,7 @@ impl Deciding<'_> {
         let looks = store.latest_looks(cluster_id, &request.group, now).await?;
         let inputs = PlanInputs {
             id,
-            execution: self.execution,
+            execution: self.execution.clone(),
             now,
             request,
             resolved: &resolved,

@@ -7,7 +7,7 @@ use super::claim::open_recovery;
 use super::keep::{answer, keep};
 use crate::app::people::four_eyes;
 use crate::config::Config;
-use crate::domain::ids::PlanId;
+use crate::domain::ids::{ExecutionArn, PlanId};
 use crate::domain::plan::{Plan, PlanRecord};
 use crate::domain::reasons;
 use crate::domain::refusal::Refusal;
@@ -20,7 +20,7 @@ use crate::wire::{LONGEST_TEXT, PlanAnswer};
 pub(super) struct TakeOver<'a> {
     pub(super) config: &'a Config,
     pub(super) store: &'a Store,
-    pub(super) execution: &'a str,
+    pub(super) execution: &'a ExecutionArn,
     /// The id under which it is stored where the plan is not executed.
     pub(super) own_id: PlanId,
 }
@@ -39,7 +39,7 @@ impl TakeOver<'_> {
         ));
         let Some(mut record) = store.plan(&id).await? else {
             let refusals = vec![Refusal::PlanNotFound { plan: id }];
-            let refused = PlanRecord::refused(self.own_id, execution, now, refusals);
+            let refused = PlanRecord::refused(self.own_id, execution.clone(), now, refusals);
             return keep(store, refused).await;
         };
         match self.refuse(&record, now, connect).await? {
@@ -48,7 +48,8 @@ impl TakeOver<'_> {
                 Ok(answer(&record))
             }
             Some(refusal) => {
-                let refused = PlanRecord::refused(self.own_id, execution, now, vec![refusal]);
+                let refused =
+                    PlanRecord::refused(self.own_id, execution.clone(), now, vec![refusal]);
                 let refused = PlanRecord {
                     cluster: record.cluster,
                     group: record.group,

@@ -336,7 +336,7 @@ async fn one_recovery_at_a_time(world: &World) -> Outcome {
         assert_eq!(codes, ["RECOVERY_LIVE"]);
         super::assert_says(
             &audit.message,
-            &[&plan.0, &waiting.arn, "decide or stop that one first"],
+            &[&plan.0, &waiting.arn.0, "decide or stop that one first"],
         );
     }
     // A dry run is told the same, beside what else speaks against it.

@@ -312,13 +312,7 @@ impl Scene<'_> {
     /// Waits for the end of an execution, shows what people were told, and holds it to `code`.
     async fn expect(&self, execution: &Execution, code: &str) -> Result<()> {
         let ended: Ended = execution.end().await?;
-        let name = execution
-            .arn
-            .rsplit(':')
-            .next()
-            .unwrap_or_default()
-            .to_owned();
-        self.tell(|text| text.contains(&name))?;
+        self.tell(|text| text.contains(execution.arn.name()))?;
         say(&format!(
             "The execution ended {} with {}.",
             ended.status,

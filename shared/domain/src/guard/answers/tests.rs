@@ -120,7 +120,7 @@ impl Case {
 
 fn record(plan: Plan) -> PlanRecord {
     PlanRecord {
-        execution: "run-1".to_owned(),
+        execution: "run-1".into(),
         requested_by: "guard".to_owned(),
         ..plan_record(plan)
     }

@@ -149,7 +149,7 @@ fn a_claim_says_how_far_its_recovery_is_and_nothing_once_it_is_over() {
             ..applies.clone()
         },
         Recovery {
-            execution: "another".to_owned(),
+            execution: "another".into(),
             ..applies.clone()
         },
         Recovery {
