@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::group::{Activity, GroupObservation};
+use super::group::{Activity, GroupObservation, MemberSeen};
 use super::guard::quarantine::{Kept, Reread, SkippedRecord};
 use super::identity::{Identity, Requester};
 use super::ids::PlanId;
@@ -13,7 +13,7 @@ use super::offset::{CommittedOffset, Fault, GroupId, TopicPartition, Watermarks,
 use super::plan::{CSV_VERSION, PartitionMove, Plan, PlanDigest, check_plan};
 use super::policy::seconds;
 use super::recovery::{Claim, PreImage, Recovery};
-use super::refusal::{MemberSeen, Refusal, Stale};
+use super::refusal::{Refusal, Stale};
 use super::rights::{self, Rights};
 use super::text::time;
 use crate::ids::ExecutionArn;

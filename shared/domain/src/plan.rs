@@ -9,7 +9,9 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::group::{Activity, GroupDescription, GroupObservation, GroupState, GroupType};
+use super::group::{
+    Activity, GroupDescription, GroupObservation, GroupState, GroupType, MemberSeen,
+};
 use super::guard::answers::Grounds;
 use super::guard::keeping::span;
 use super::guard::quarantine::{Kept, SkippedRecord};
@@ -18,7 +20,7 @@ use super::ids::{CheckpointId, PlanId};
 use super::offset::{
     ClusterId, CommittedOffset, Fault, GroupId, TopicId, TopicPartition, Watermarks, distance,
 };
-use super::refusal::{MemberSeen, Refusal, Stale};
+use super::refusal::{Refusal, Stale};
 use super::request::RewindRequest;
 use super::text::{self, grouped, time, verb};
 use crate::ids::ExecutionArn;

@@ -5,43 +5,14 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::group::Member;
 use super::guard::verdict::Verdict;
 use super::ids::CheckpointId;
 use super::ids::PlanId;
 use super::offset::{Fault, TopicPartition, distance};
 use super::rights::{Right, listed};
 use super::text::{count, grouped, time, verb};
+use crate::group::MemberSeen;
 use crate::ids::ExecutionArn;
-
-/// A member of a group, as much as a person needs to find and stop it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemberSeen {
-    /// `client.id`.
-    pub client_id: String,
-    /// The member id.
-    pub member_id: String,
-    /// Where it connects from.
-    pub host: String,
-}
-
-impl MemberSeen {
-    /// Members as a refusal shows them.
-    #[must_use]
-    pub fn all(members: &[Member]) -> Vec<Self> {
-        let mut seen: Vec<_> = members
-            .iter()
-            .map(|member| Self {
-                client_id: member.client_id.clone(),
-                member_id: member.member_id.clone(),
-                host: member.host.clone(),
-            })
-            .collect();
-        // Brokers list them in no order.
-        seen.sort_by(|a, b| (&a.client_id, &a.member_id).cmp(&(&b.client_id, &b.member_id)));
-        seen
-    }
-}
 
 /// What changed since a plan was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

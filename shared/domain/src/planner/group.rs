@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::making::{Planning, waits_for_empty};
-use crate::group::{Activity, GroupDescription};
+use crate::group::{Activity, GroupDescription, MemberSeen};
 use crate::offset::Fault;
-use crate::refusal::{MemberSeen, Refusal};
+use crate::refusal::Refusal;
 use crate::target::{Remembered, is_streams_commit};
 
 /// What is wrong with the cluster and the group; `then` is what the source remembers of it.

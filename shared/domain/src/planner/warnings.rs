@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use super::group::stateful_kind;
 use super::making::{Making, waits_for_empty};
-use crate::group::{Activity, GroupDescription, GroupState};
+use crate::group::{Activity, GroupDescription, GroupState, MemberSeen};
 use crate::guard::rules::jump_without_members;
 use crate::guard::sample::latest_members;
 use crate::offset::TopicPartition;
 use crate::plan::{PartitionMove, Warning, total};
-use crate::refusal::MemberSeen;
 
 impl Making<'_> {
     pub(super) fn warn(self, moves: &[PartitionMove], dropped_metadata: usize) -> Vec<Warning> {
