@@ -75,10 +75,10 @@ async fn find_undone_since(store: &Store, draft: &Draft) -> Result<Option<Timest
         return Ok(None);
     };
     let plan = draft.plan();
-    let (cluster, group) = (&plan.cluster_id, &plan.group);
-    let headers = store.headers(cluster, group, plan.created_at).await?;
+    let group = &plan.group_key();
+    let headers = store.headers(group, plan.created_at).await?;
     for header in headers.iter().filter(|header| search.needs(header)) {
-        let checkpoint = store.checkpoint(cluster, group, header).await?;
+        let checkpoint = store.checkpoint(group, header).await?;
         if let Some(since) = search.end_at(&checkpoint) {
             return Ok(Some(since));
         }

@@ -2,8 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::domain::ids::ExecutionArn;
-use crate::domain::offset::ClusterId;
+use crate::domain::ids::{ExecutionArn, GroupKey};
 use crate::domain::plan::{Plan, PlanRecord, PlanResult};
 use crate::domain::policy::seconds;
 use crate::domain::recovery::{Claim, Recovery};
@@ -22,7 +21,7 @@ pub const CLAIM_MARGIN: SignedDuration = SignedDuration::from_mins(10);
 pub(super) async fn claim_group(
     store: &Store,
     record: &PlanRecord,
-    cluster_id: &ClusterId,
+    group: &GroupKey,
 ) -> Result<Option<Refusal>, Error> {
     let now = record.created_at;
     match &record.result {
@@ -30,11 +29,11 @@ pub(super) async fn claim_group(
             open_recovery(store, &record.execution, plan, now).await
         }
         PlanResult::Ready(_) => {
-            let held = store.claim(cluster_id, &record.group).await?;
+            let held = store.claim(group).await?;
             Ok(held.filter(|claim| claim.expires_at > now).map(refuse_live))
         }
         PlanResult::NothingToDo(_) | PlanResult::Refused(_) => {
-            let held = store.claim(cluster_id, &record.group).await?;
+            let held = store.claim(group).await?;
             let by_another = |c: &Claim| c.expires_at > now && c.execution != record.execution;
             Ok(held.filter(by_another).map(refuse_live))
         }

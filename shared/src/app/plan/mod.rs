@@ -17,7 +17,7 @@ use super::make_plan::{PlanInputs, make_plan};
 use super::plan_id;
 use crate::config::Config;
 use crate::domain::identity::Requester;
-use crate::domain::ids::{ExecutionArn, PlanId};
+use crate::domain::ids::{ExecutionArn, GroupKey, PlanId};
 use crate::domain::near::nearest;
 use crate::domain::offset::GroupId;
 use crate::domain::plan::{PlanRecord, PlanResult};
@@ -155,16 +155,16 @@ impl Deciding<'_> {
             ));
         };
         let groups = &connect(&request.cluster).await?;
-        let cluster_id = &groups.cluster_id().await?;
+        let group = &GroupKey::new(groups.cluster_id().await?, request.group.clone());
         let resolver = Resolver {
             store,
             groups,
-            cluster_id,
+            group,
             request,
             now,
         };
         let to = resolver.resolve().await?;
-        let looks = store.latest_looks(cluster_id, &request.group, now).await?;
+        let looks = store.latest_looks(group, now).await?;
         let inputs = PlanInputs {
             id,
             execution: self.execution.clone(),
@@ -179,7 +179,7 @@ impl Deciding<'_> {
         if let PlanResult::Refused(refusals) = &mut record.result {
             name_near_groups(refusals, self.config, request);
         }
-        if let Some(live) = claim_group(store, &record, cluster_id).await? {
+        if let Some(live) = claim_group(store, &record, group).await? {
             record.refuse(live);
         }
         Ok(record)

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use crate::app::observe_stable;
 use crate::domain::checkpoint::CheckpointHeader;
 use crate::domain::group::GroupObservation;
-use crate::domain::ids::{CheckpointId, PlanId};
-use crate::domain::offset::{ClusterId, TopicPartition};
+use crate::domain::ids::{CheckpointId, GroupKey, PlanId};
+use crate::domain::offset::TopicPartition;
 use crate::domain::refusal::Refusal;
 use crate::domain::request::{ResetSpec, RewindRequest};
 use crate::domain::target::Target;
@@ -36,7 +36,7 @@ pub(super) struct Resolved {
 pub(super) struct Resolver<'a, R> {
     pub(super) store: &'a Store,
     pub(super) groups: &'a R,
-    pub(super) cluster_id: &'a ClusterId,
+    pub(super) group: &'a GroupKey,
     pub(super) request: &'a RewindRequest,
     pub(super) now: Timestamp,
 }
@@ -123,12 +123,12 @@ impl<R: ReadGroups> Resolver<'_, R> {
         &self,
         before: Timestamp,
     ) -> Result<Result<CheckpointSource, Refusal>, Error> {
-        let (store, cluster, group) = (self.store, self.cluster_id, &self.request.group);
-        let headers = store.headers(cluster, group, self.now).await?;
+        let (store, group) = (self.store, self.group);
+        let headers = store.headers(group, self.now).await?;
         let mut search = Search::new(&self.request.selection);
         for header in headers.iter().filter(|header| header.ended_at < before) {
             if search.needs(header) {
-                let checkpoint = store.checkpoint(cluster, group, header).await?;
+                let checkpoint = store.checkpoint(group, header).await?;
                 search.read(header, checkpoint);
             }
             if search.is_over() {
@@ -145,12 +145,12 @@ impl<R: ReadGroups> Resolver<'_, R> {
         &self,
         id: &CheckpointId,
     ) -> Result<Result<CheckpointSource, Refusal>, Error> {
-        let (store, cluster, group) = (self.store, self.cluster_id, &self.request.group);
-        let headers = store.headers(cluster, group, self.now).await?;
+        let (store, group) = (self.store, self.group);
+        let headers = store.headers(group, self.now).await?;
         let Some(header) = headers.iter().find(|header| header.id == *id) else {
             return Ok(Err(Refusal::CheckpointNotFound { id: id.clone() }));
         };
-        let checkpoint = store.checkpoint(cluster, group, header).await?;
+        let checkpoint = store.checkpoint(group, header).await?;
         match find_named(&self.request.selection, header, checkpoint) {
             Ok(source) => self.with_evidence(source, &headers).await.map(Ok),
             Err(refusal) => Ok(Err(refusal)),
@@ -164,10 +164,7 @@ impl<R: ReadGroups> Resolver<'_, R> {
         headers: &[CheckpointHeader],
     ) -> Result<CheckpointSource, Error> {
         let newest = match source.newer(headers) {
-            Some(newest) => {
-                let (cluster, group) = (self.cluster_id, &self.request.group);
-                Some(self.store.checkpoint(cluster, group, newest).await?)
-            }
+            Some(newest) => Some(self.store.checkpoint(self.group, newest).await?),
             None => None,
         };
         Ok(source.among(headers, newest))
