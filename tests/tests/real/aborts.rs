@@ -288,7 +288,8 @@ async fn stopped_while_it_plans() -> Outcome {
         started_at: found.started_at,
         input: &input,
     };
-    let late = plan::run(&config, &case.world.store, &step, read).await;
+    let ctx = context(config, &case.world.store, Connect::reading(read));
+    let late = plan::plan_recovery(&ctx, &step).await;
     assert!(matches!(late, Err(AppError::Store(_))), "{late:?}");
     case.nothing_is_open(&execution).await?;
     case.told_once(&execution, "NOT_PLANNED").await?;

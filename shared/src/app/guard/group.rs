@@ -356,6 +356,7 @@ impl Watched<'_> {
             policy,
             reads_uncommitted: uncommitted,
             asked: skip,
+            clock: self.clock,
             pace: self.pace,
         };
         let probes = probing.all(&wanted).await?;
