@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::case::Stage;
 use crate::app::approval_case::ApprovalCase;
 use crate::domain::approval::ApprovalStatus;
-use crate::domain::refusal::MemberSeen;
+use crate::domain::group::MemberSeen;
 use crate::domain::text::time;
 
 /// One step of the way.

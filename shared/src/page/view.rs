@@ -13,13 +13,13 @@ use super::table;
 use super::visible::visible_name;
 use crate::app::approval_case::ApprovalCase;
 use crate::domain::approval::{Approval, Decision};
+use crate::domain::group::MemberSeen;
 use crate::domain::guard::quarantine::{Kept, SkippedRecord};
 use crate::domain::identity::Identity;
 use crate::domain::offset::CommittedOffset;
 use crate::domain::plan::{PartitionMove, Plan, Source};
 use crate::domain::planner::seconds;
 use crate::domain::recovery::{PartitionOutcome, Recovery};
-use crate::domain::refusal::MemberSeen;
 use crate::domain::text::{count, grouped, time};
 
 /// The style sheet. The content security policy names its hash, so that no other style has effect.

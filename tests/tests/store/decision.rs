@@ -5,7 +5,7 @@ use std::process::Command;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::{SignedDuration, Timestamp};
-use offset_guard::app::approval::admit;
+use offset_guard::app::approval::admit_plan;
 use offset_guard::config::Config;
 use offset_guard::domain::approval::{Approval, Decision, Evidence, People, authorize};
 use offset_guard::domain::group::GroupObservation;
@@ -17,6 +17,7 @@ use offset_guard::domain::testing::pending_approval;
 use offset_guard::store::{Decided, Lapse, LinkHash, Store, TaskToken};
 use offset_guard::wire::PlanStep;
 use offset_guard_local::workdir;
+use offset_guard_tests::context::context;
 use serde_json::Value;
 
 use super::approvals::link;
@@ -178,7 +179,7 @@ impl Case {
             execution: EXECUTION.into(),
             plan_id: self.plan.id.clone(),
         };
-        match admit(&config(), &self.store, &step, true).await {
+        match admit_plan(&context(config(), &self.store, ()), &step).await {
             Ok(admission) => {
                 assert_eq!(admission.admitted, admission.refused.is_empty(), "{how}");
                 admission.refused
