@@ -1,5 +1,7 @@
 //! One recovery from its claim to its end: what was done, what was seen afterwards, what may be said of it.
 
+pub mod progress;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +13,7 @@ use super::ids::PlanId;
 use super::offset::{ClusterId, CommittedOffset, Fault, GroupId, TopicPartition};
 use super::plan::{PartitionMove, Plan};
 use super::refusal::Refusal;
-use crate::ids::ExecutionArn;
+use crate::ids::{ExecutionArn, GroupKey};
 
 /// How long one request to change offsets may take.
 pub const LONGEST_REQUEST: SignedDuration = SignedDuration::from_secs(15);
@@ -173,6 +175,12 @@ pub struct Recovery {
 }
 
 impl Recovery {
+    /// The group of the cluster that it holds.
+    #[must_use]
+    pub fn group_key(&self) -> GroupKey {
+        GroupKey::new(self.cluster_id.clone(), self.group.clone())
+    }
+
     /// A recovery of `plan` that `execution` opens at `at`: nothing has been done yet.
     #[must_use]
     pub fn open(plan: &Plan, execution: &ExecutionArn, at: Timestamp) -> Self {

@@ -158,7 +158,7 @@ async fn overlapping_runs_store_two_whole_checkpoints(world: &World) -> Outcome 
     for header in &headers {
         let whole = world
             .store
-            .checkpoint(&world.cluster_id(), &group_id, header)
+            .checkpoint(&world.key_of(&group_id), header)
             .await?;
         assert_eq!(offsets(&whole, &topic), [Some(3), Some(4)]);
         assert_eq!((&header.anomalies, header.expires_at), (&Vec::new(), None));
@@ -317,8 +317,7 @@ async fn what_expired_is_not_offered(world: &World) -> Outcome {
     world
         .store
         .retire(
-            &world.cluster_id(),
-            &GroupId(group.clone()),
+            &world.key_of(&GroupId(group.clone())),
             &headers.iter().collect::<Vec<_>>(),
             past,
         )

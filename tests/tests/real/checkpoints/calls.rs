@@ -42,10 +42,7 @@ pub(super) async fn headers(
 ) -> Result<Vec<CheckpointHeader>, Box<dyn std::error::Error>> {
     let group = GroupId(group.to_owned());
     let now = Timestamp::now();
-    Ok(world
-        .store
-        .headers(&world.cluster_id(), &group, now)
-        .await?)
+    Ok(world.store.headers(&world.key_of(&group), now).await?)
 }
 
 pub(super) async fn newest(
@@ -57,7 +54,7 @@ pub(super) async fn newest(
     let group = GroupId(group.to_owned());
     Ok(world
         .store
-        .checkpoint(&world.cluster_id(), &group, header)
+        .checkpoint(&world.key_of(&group), header)
         .await?)
 }
 
