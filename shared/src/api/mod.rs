@@ -58,6 +58,16 @@ pub struct WebhookDeps {
     pub now: fn() -> Timestamp,
 }
 
+/// The routes that are answered, as API Gateway names them: those of senders, and under `/v1` those of people.
+pub const ROUTES: [&str; 6] = [
+    "POST /webhooks/{sender}",
+    "POST /rewinds",
+    "GET /recoveries/{id}",
+    "POST /v1/rewinds",
+    "GET /v1/recoveries/{id}",
+    "GET /v1/me",
+];
+
 /// Whom a deployment serves. Each kind has one of its own, so that the right to say who asked is not in the function that
 /// every stranger reaches.
 #[derive(Debug, Clone)]

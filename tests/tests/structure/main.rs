@@ -127,13 +127,7 @@ const LAYERS: [&[&str]; 7] = [
 ];
 
 /// Arrows that still go up, or across a layer. The list may only shrink.
-const KNOWN_ARROWS: &[(&str, &str)] = &[
-    ("app", "page"),
-    ("aws", "store"),
-    ("error", "page"),
-    ("slack", "aws"),
-    ("wire", "store"),
-];
+const KNOWN_ARROWS: &[(&str, &str)] = &[("aws", "store"), ("slack", "aws"), ("wire", "store")];
 
 #[cfg(test)]
 fn workspace() -> PathBuf {
