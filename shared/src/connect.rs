@@ -1,11 +1,13 @@
 //! From the configuration and its secrets to a connection.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use crate::aws::msk_iam::MskIamTokens;
 use crate::aws::secrets::{Secret, Secrets, SecretsError};
 use crate::config::{AuthKind, ClusterConfig};
 use crate::error::Error;
-use crate::kafka::{Auth, ConnectionSettings, Credentials};
+use crate::kafka::{Auth, ConnectionSettings, SaslCredentials};
 use crate::rest_proxy;
 
 /// Which of a cluster's principals to be.
@@ -44,9 +46,9 @@ pub async fn settings(
             .as_ref()
             .ok_or_else(|| Error::Broken("the cluster's authentication needs a secret".to_owned()))
     };
-    let credentials = || -> Result<Credentials, Error> {
+    let credentials = || -> Result<SaslCredentials, Error> {
         let secret = needed()?;
-        Ok(Credentials {
+        Ok(SaslCredentials {
             username: secret.field("username")?,
             password: Secret::new(secret.field("password")?),
             tls: true,
@@ -62,9 +64,9 @@ pub async fn settings(
             cert_pem: Secret::new(needed()?.field("certificate")?),
             key_pem: Secret::new(needed()?.field("private_key")?),
         },
-        AuthKind::MskIam { region } => Auth::MskIam {
-            region: region.clone(),
-        },
+        AuthKind::MskIam { region } => {
+            Auth::OauthBearer(Arc::new(MskIamTokens::new(region.clone())))
+        }
     };
     Ok(ConnectionSettings::new(
         cluster.bootstrap_servers.join(","),

@@ -7,7 +7,6 @@ use crate::aws::step_functions::ExecutionsError;
 use crate::domain::ids::ExecutionArn;
 use crate::environment::EnvError;
 use crate::failure::{ErrorClass, chain};
-use crate::kafka::KafkaError;
 use crate::ports::{BrokerError, BrokerErrorClass};
 use crate::slack::SlackError;
 use crate::store::{self, StoreError};
@@ -71,12 +70,6 @@ pub enum Error {
     /// Something that cannot be, was.
     #[error("{0}")]
     Broken(String),
-}
-
-impl From<KafkaError> for Error {
-    fn from(error: KafkaError) -> Self {
-        Self::Kafka(error.into())
-    }
 }
 
 impl Error {

@@ -25,6 +25,7 @@ use offset_guard::domain::recovery::Outcome as Recovered;
 use offset_guard::domain::testing::pending_approval;
 use offset_guard::env::{Env, written};
 use offset_guard::kafka::{Auth, ConnectionSettings, GroupReader};
+use offset_guard::ports::ReadGroups;
 use offset_guard::store::{LinkHash, Store, TaskToken};
 use offset_guard::wire::{CheckpointEvent, PlanStep};
 use offset_guard_local::aws::LocalAws;

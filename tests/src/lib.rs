@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use offset_guard::config::Config;
 use offset_guard::domain::offset::{ClusterId, CommittedOffset, GroupId, TopicPartition};
 use offset_guard::kafka::{Auth, ConnectionSettings, GroupReader, ReaderProgram};
+use offset_guard::ports::ReadGroups;
 use offset_guard::store::Store;
 use offset_guard_local::client::{Client, Member, MemberOptions, Protocol, Record};
 use offset_guard_local::kafka::Version;
@@ -363,9 +364,7 @@ impl World {
             .map(|p| TopicPartition::new(topic, p))
             .collect();
         let reader = GroupReader::connect(self.settings())?;
-        let read = reader
-            .committed(&GroupId(group.to_owned()), &asked, true)
-            .await?;
+        let read = reader.committed(&GroupId(group.to_owned()), &asked).await?;
         let mut triples = Vec::new();
         for partition in &asked {
             match read.get(partition) {

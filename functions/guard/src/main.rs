@@ -11,7 +11,7 @@ use offset_guard::domain::guard::verdict::Status;
 use offset_guard::env::{Env, written};
 use offset_guard::environment;
 use offset_guard::error;
-use offset_guard::kafka::contained;
+use offset_guard::kafka;
 use offset_guard::wire::guard::GuardEvent;
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ const TO_STORE_AND_ANSWER: Duration = Duration::from_secs(30);
 
 fn main() -> Result<(), Error> {
     // Before all else: a process that reads records is this program too, and needs nothing of what follows.
-    contained::serve_if_asked();
+    kafka::serve_if_asked();
     run()
 }
 

@@ -9,14 +9,14 @@ use offset_guard::app::{apply, observe, plan, rights, verify};
 use offset_guard::connect::Role;
 use offset_guard::env::{Env, event};
 use offset_guard::error;
-use offset_guard::kafka::contained;
+use offset_guard::kafka;
 use offset_guard::wire::RewindStep;
 use serde::Serialize;
 use serde_json::Value;
 
 fn main() -> Result<(), Error> {
     // Before all else: a process that reads records is this program too, and needs nothing of what follows.
-    contained::serve_if_asked();
+    kafka::serve_if_asked();
     run()
 }
 

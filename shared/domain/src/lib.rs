@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod alter_size;
 pub mod approval;
 pub mod audit;
 pub mod checkpoint;

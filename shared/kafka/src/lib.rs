@@ -1,26 +1,27 @@
 //! Kafka: reading groups ([`GroupReader`]) and records ([`RecordReader`]), keeping records ([`RecordKeeper`]), and
 //! altering committed offsets ([`GroupWriter`]).
+//!
+//! From the top down, without an arrow that runs back up:
+//!
+//! - `ports`: the domain's ports. They know no C, and no code but as a fault or an answer.
+//! - `process`: the child process in which records are read.
+//! - `librdkafka`: configuration, handles, and admin requests with retries and a deadline.
+//! - `ffi`: the calls into the C library. All unsafe code of the workspace.
+//! - `codes`, `meaning`, `error`, `settings`, `token`: what the others share.
 
-pub mod alter_size;
-pub mod contained;
+mod codes;
 mod error;
 mod ffi;
-mod handle;
-mod keep;
-mod observe;
+mod librdkafka;
+mod meaning;
 mod ports;
-mod reader;
-mod records;
-mod session;
+mod process;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod writer;
+mod token;
 
-pub use contained::ReaderProgram;
-pub use error::{ErrorClass, ErrorCode, KafkaError, Operation};
-pub use keep::RecordKeeper;
-pub use reader::GroupReader;
-pub use records::RecordReader;
-pub use settings::{Auth, ConnectionSettings, Credentials};
-pub use writer::GroupWriter;
+pub use ports::{GroupReader, GroupWriter, RecordKeeper, RecordReader};
+pub use process::{ReaderProgram, serve_if_asked};
+pub use settings::{Auth, ConnectionSettings, SaslCredentials};
+pub use token::{LoginToken, TokenSource};

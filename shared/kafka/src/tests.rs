@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use super::ffi::mock::{LIST_OFFSETS, Mock, OFFSET_COMMIT, OFFSET_FETCH};
-use super::ffi::{Isolation, Spec};
 use super::*;
+use crate::ffi::mock::{LIST_OFFSETS, MockBroker, OFFSET_COMMIT, OFFSET_FETCH};
+use crate::ffi::{IsolationLevel, OffsetSpec};
+use crate::librdkafka::admin_client::AdminClient;
 use offset_guard_domain::offset::{CommittedOffset, Fault, GroupId, TopicPartition};
+use offset_guard_domain::ports::{AlterGroups, BrokerErrorClass, ReadGroups};
 use offset_guard_domain::recovery::AlterAnswer;
 
 const NOT_COORDINATOR: i32 = 16;
@@ -15,7 +17,7 @@ const UNSTABLE_OFFSET_COMMIT: i32 = 88;
 /// No Kafka has this code, and no Rust enum a name for it.
 const FROM_THE_FUTURE: i32 = 9999;
 
-fn settings(mock: &Mock) -> ConnectionSettings {
+fn settings(mock: &MockBroker) -> ConnectionSettings {
     ConnectionSettings::new(mock.cluster().bootstrap_servers(), Auth::Plaintext)
 }
 
@@ -28,15 +30,15 @@ fn shipments(partition: i32) -> TopicPartition {
 }
 
 /// A mock cluster with a topic of three partitions, and one reader of it.
-fn mock() -> (Mock, GroupReader) {
-    let mock = Mock::new();
+fn mock() -> (MockBroker, GroupReader) {
+    let mock = MockBroker::new();
     mock.cluster().create_topic("shipments", 3, 1).unwrap();
     let reader = GroupReader::connect(settings(&mock)).unwrap();
     (mock, reader)
 }
 
 async fn commit(
-    mock: &Mock,
+    mock: &MockBroker,
     moves: &[(TopicPartition, CommittedOffset)],
 ) -> BTreeMap<TopicPartition, AlterAnswer> {
     let writer = GroupWriter::connect(&settings(mock)).unwrap();
@@ -65,7 +67,7 @@ async fn a_coordinator_that_moved_twice_is_found_again() {
 
     mock.answer(OFFSET_FETCH, &[NOT_COORDINATOR, NOT_COORDINATOR]);
     let read = reader
-        .committed(&group(), &[shipments(0), shipments(1), shipments(2)], true)
+        .committed(&group(), &[shipments(0), shipments(1), shipments(2)])
         .await
         .unwrap();
 
@@ -86,10 +88,7 @@ async fn a_coordinator_that_moved_twice_is_found_again() {
 async fn a_code_that_this_client_does_not_know_is_a_failure_by_its_number() {
     let (mock, reader) = mock();
     mock.answer(OFFSET_FETCH, &[FROM_THE_FUTURE]);
-    let read = reader
-        .committed(&group(), &[shipments(0)], true)
-        .await
-        .unwrap();
+    let read = reader.committed(&group(), &[shipments(0)]).await.unwrap();
     assert_eq!(
         read[&shipments(0)],
         Err(Fault::Failed {
@@ -116,7 +115,7 @@ async fn the_committed_triple_is_bytes_in_and_bytes_out() {
     ];
     commit(&mock, &moves).await;
     let read = reader
-        .committed(&group(), &[shipments(0), shipments(1)], true)
+        .committed(&group(), &[shipments(0), shipments(1)])
         .await
         .unwrap();
     for (partition, expected) in &moves {
@@ -152,10 +151,7 @@ async fn every_partition_says_for_itself_whether_it_was_altered() {
 async fn an_unstable_commit_is_a_fact_and_not_a_value() {
     let (mock, reader) = mock();
     mock.answer(OFFSET_FETCH, &[UNSTABLE_OFFSET_COMMIT; 10]);
-    let read = reader
-        .committed(&group(), &[shipments(0)], true)
-        .await
-        .unwrap();
+    let read = reader.committed(&group(), &[shipments(0)]).await.unwrap();
     assert_eq!(read[&shipments(0)], Err(Fault::Unstable));
 }
 
@@ -174,10 +170,10 @@ async fn a_slow_broker_is_a_time_out_and_what_became_of_an_alter_unknown() {
     let began = Instant::now();
     let reader = reader.until(began + Duration::from_millis(700));
     let error = reader
-        .committed(&group(), &[shipments(0)], true)
+        .committed(&group(), &[shipments(0)])
         .await
         .unwrap_err();
-    assert_eq!(error.class(), ErrorClass::Transient, "{error}");
+    assert_eq!(error.class, BrokerErrorClass::Transient, "{error}");
     assert!(
         error
             .to_string()
@@ -210,27 +206,32 @@ async fn no_broker_at_all_is_an_error_and_not_a_group_without_commits() {
         .observe(&group(), &BTreeSet::new(), true)
         .await
         .unwrap_err();
-    assert_eq!(error.class(), ErrorClass::Transient, "{error}");
+    assert_eq!(error.class, BrokerErrorClass::Transient, "{error}");
 }
 
 /// Ends of a log; the topic itself cannot be described here, since the mock cluster has no controller to ask.
 #[tokio::test]
 async fn one_partition_without_an_answer_does_not_blind_the_others() {
-    let (mock, reader) = mock();
+    let (mock, _) = mock();
     mock.cluster()
         .partition_leader("shipments", 2, None)
         .unwrap();
     let asked = [shipments(0), shipments(1), shipments(2)];
-    let ends = reader
-        .ends(&asked, Spec::Latest, Isolation::ReadUncommitted)
+    let client = AdminClient::connect(settings(&mock)).unwrap();
+    let ends = client
+        .list_ends(&asked, OffsetSpec::Latest, IsolationLevel::ReadUncommitted)
         .await;
     assert_eq!(ends[0].as_ref().unwrap().offset, 0);
     assert_eq!(ends[1].as_ref().unwrap().offset, 0);
     assert_eq!(ends[2], Err(Fault::NoLeader));
 
     mock.answer(LIST_OFFSETS, &[FROM_THE_FUTURE; 20]);
-    let ends = reader
-        .ends(&asked[..1], Spec::Latest, Isolation::ReadUncommitted)
+    let ends = client
+        .list_ends(
+            &asked[..1],
+            OffsetSpec::Latest,
+            IsolationLevel::ReadUncommitted,
+        )
         .await;
     assert!(matches!(ends[0], Err(Fault::Failed { .. })), "{ends:?}");
 }

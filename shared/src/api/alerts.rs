@@ -8,7 +8,7 @@ use super::body::firing;
 use super::choose::{Chosen, groups};
 use super::http::Answer;
 use super::problem::Problem;
-use super::run::{Ask, Handed, hand_over};
+use crate::app::hand_over::{HandedOver, NotHandedOver, RunAsked, hand_over_run};
 use crate::config::{AlertRules, Sender};
 use crate::domain::incident::Subject;
 use crate::wire::guard::GuardEvent;
@@ -45,23 +45,25 @@ pub(super) async fn take(
             "alerts name no group of their sender"
         );
     }
-    let asks = groups.into_iter().map(|((cluster, group), since)| Ask {
-        sender: &sender.name,
-        rules: Some(rules),
-        subject: Subject::Group {
-            cluster: cluster.clone(),
-            group: group.clone(),
-        },
-        since,
-        asked: None,
-        event: GuardEvent {
-            cluster: Some(cluster),
-            group: Some(group.0),
-            ..GuardEvent::default()
-        },
-    });
-    let handed: Vec<Result<Handed, Problem>> = stream::iter(asks)
-        .map(|ask| hand_over(deps, ask))
+    let runs = groups
+        .into_iter()
+        .map(|((cluster, group), since)| RunAsked {
+            sender: &sender.name,
+            rules: Some(rules),
+            subject: Subject::Group {
+                cluster: cluster.clone(),
+                group: group.clone(),
+            },
+            since,
+            asked: None,
+            event: GuardEvent {
+                cluster: Some(cluster),
+                group: Some(group.0),
+                ..GuardEvent::default()
+            },
+        });
+    let handed: Vec<Result<HandedOver, NotHandedOver>> = stream::iter(runs)
+        .map(|run| hand_over_run(deps.handing_over(), run))
         .buffer_unordered(AT_ONCE)
         .collect()
         .await;
@@ -69,8 +71,8 @@ pub(super) async fn take(
     let mut duplicates = 0_u32;
     for one in handed {
         match one? {
-            Handed::Over { incident } => incidents.push(json!(incident)),
-            Handed::Covered => duplicates += 1,
+            HandedOver::Now { incident } => incidents.push(json!(incident)),
+            HandedOver::Covered => duplicates += 1,
         }
     }
     let answer = if incidents.is_empty() {

@@ -7,15 +7,12 @@
 mod alerts;
 mod auth;
 mod body;
-mod budget;
 mod choose;
 mod http;
-mod names;
 mod operator;
 mod people;
 mod problem;
 mod recovery;
-mod run;
 
 #[cfg(test)]
 mod tests;
@@ -24,6 +21,11 @@ use aws_lambda_events::apigw::ApiGatewayV2httpResponse;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::app::asker::Asker;
+use crate::app::count_request::{REQUESTS_OF_A_PERSON, count_request};
+use crate::app::find_recovery::Finding;
+use crate::app::hand_over::HandingOver;
+use crate::app::start_rewind::Starting;
 use crate::aws::lambda::Functions;
 use crate::aws::secrets::Secrets;
 use crate::aws::step_functions::Executions;
@@ -31,7 +33,6 @@ use crate::config::{Config, Sender, SenderKind};
 use crate::failure::chain;
 use crate::store::Store;
 pub use http::{Answer, LONGEST_BODY, Request};
-use names::Asker;
 pub use people::TokenIssuer;
 use problem::Problem;
 
@@ -67,6 +68,34 @@ pub const ROUTES: [&str; 6] = [
     "GET /v1/recoveries/{id}",
     "GET /v1/me",
 ];
+
+impl WebhookDeps {
+    fn handing_over(&self) -> HandingOver<'_> {
+        HandingOver {
+            store: &self.store,
+            functions: &self.functions,
+            guard: &self.guard,
+            now: self.now,
+        }
+    }
+
+    fn starting(&self) -> Starting<'_> {
+        Starting {
+            store: &self.store,
+            executions: &self.executions,
+            state_machine: &self.state_machine,
+            now: self.now,
+        }
+    }
+
+    fn finding(&self) -> Finding<'_> {
+        Finding {
+            store: &self.store,
+            executions: &self.executions,
+            state_machine: &self.state_machine,
+        }
+    }
+}
 
 /// Whom a deployment serves. Each kind has one of its own, so that the right to say who asked is not in the function that
 /// every stranger reaches.
@@ -117,15 +146,20 @@ async fn answer_sender(request: &Request, deps: &WebhookDeps) -> Result<Answer, 
             match &sender.alerts {
                 Some(rules) => alerts::take(sender, rules, &request.text()?, deps).await,
                 None => {
-                    budget::of_sender(sender, deps).await?;
+                    count(
+                        Asker::Sender(&sender.name),
+                        sender.requests_per_minute,
+                        deps,
+                    )
+                    .await?;
                     operator::ask_guard(sender, request, deps).await
                 }
             }
         }
         "POST /rewinds" => {
             let operator = operator(request, deps).await?;
-            budget::of_sender(operator, deps).await?;
             let asker = Asker::Sender(&operator.name);
+            count(asker, operator.requests_per_minute, deps).await?;
             operator::ask_rewind(operator, asker, request, deps).await
         }
         "GET /recoveries/{id}" => {
@@ -146,9 +180,10 @@ async fn answer_person(
     match request.route_key.as_str() {
         "POST /v1/rewinds" => {
             let person = issuer.person(request)?;
-            budget::of_person(&person, deps).await?;
+            let asker = Asker::Person(&person);
+            count(asker, REQUESTS_OF_A_PERSON, deps).await?;
             let operator = Sender::person(person.name());
-            operator::ask_rewind(&operator, Asker::Person(&person), request, deps).await
+            operator::ask_rewind(&operator, asker, request, deps).await
         }
         "GET /v1/recoveries/{id}" => {
             let person = issuer.person(request)?;
@@ -158,6 +193,14 @@ async fn answer_person(
         "GET /v1/me" => issuer.me(request),
         _ => Err(Problem::Route),
     }
+}
+
+/// Counts a request. Beyond `most` per minute, an asker is refused.
+async fn count(asker: Asker<'_>, most: u32, deps: &WebhookDeps) -> Result<(), Problem> {
+    if count_request(&deps.store, asker, most, (deps.now)()).await? {
+        return Ok(());
+    }
+    Err(Problem::TooOften { most })
 }
 
 fn token(request: &Request) -> Result<&str, Problem> {

@@ -7,12 +7,11 @@ use super::WebhookDeps;
 use super::body::json as read;
 use super::choose::permitted;
 use super::http::{Answer, Request};
-use super::names::{Asker, LONGEST_KEY, execution_name, is_key};
 use super::problem::Problem;
-use super::run::{Ask, Handed, hand_over};
-use crate::aws::step_functions::{Started, Taken};
+use crate::app::asker::{Asker, LONGEST_KEY, is_key, name_execution};
+use crate::app::hand_over::{HandedOver, RunAsked, hand_over_run};
+use crate::app::start_rewind::{RewindStart, start_rewind};
 use crate::config::Sender;
-use crate::domain::ids::ExecutionArn;
 use crate::domain::incident::Subject;
 use crate::domain::refusal::Refusal;
 use crate::wire::guard::GuardEvent;
@@ -31,7 +30,7 @@ pub(super) async fn ask_guard(
     let key = key(request)?;
     let event = guard_event(&deps.config, operator, &request.text()?)?;
     let asked = json!(event);
-    let ask = Ask {
+    let run = RunAsked {
         sender: &operator.name,
         rules: None,
         subject: Subject::Request {
@@ -42,12 +41,12 @@ pub(super) async fn ask_guard(
         asked: Some(request_hash(&asked)),
         event,
     };
-    Ok(match hand_over(deps, ask).await? {
-        Handed::Over { incident } => {
+    Ok(match hand_over_run(deps.handing_over(), run).await? {
+        HandedOver::Now { incident } => {
             let message = "guard has it; what it finds and plans is told where plans are told";
             Answer::new(202, "ACCEPTED", message).with("incidents", vec![json!(incident)])
         }
-        Handed::Covered => {
+        HandedOver::Covered => {
             let message = "a request with this Idempotency-Key was taken in the last day";
             Answer::new(200, "DUPLICATE", message)
         }
@@ -98,12 +97,16 @@ pub(super) async fn ask_rewind(
 ) -> Result<Answer, Problem> {
     let key = key(request)?;
     let input = rewind_input(&deps.config, operator, &request.text()?)?;
-    let name = execution_name(asker, &key);
-    let answer = if is_taken(&name, &input, deps).await? {
-        let message = "this request was taken before, under this Idempotency-Key";
-        Answer::new(200, "DUPLICATE", message)
-    } else {
-        start(asker, &name, &input, deps).await?
+    let name = name_execution(asker, &key);
+    let answer = match start_rewind(deps.starting(), asker, &name, &input).await? {
+        RewindStart::Begun => {
+            let message = "it is being planned; nothing is changed before it is approved";
+            Answer::new(202, "ACCEPTED", message)
+        }
+        RewindStart::Duplicate => {
+            let message = "this request was taken before, under this Idempotency-Key";
+            Answer::new(200, "DUPLICATE", message)
+        }
     };
     tracing::info!(
         sender = operator.name,
@@ -121,50 +124,6 @@ pub(super) async fn ask_rewind(
         .with("id", key.as_str())
         .with("dry_run", dry_run)
         .with("status", format!("{under}/recoveries/{key}")))
-}
-
-/// Whether this very request was taken before under its name; an error where another one was.
-async fn is_taken(name: &str, input: &Value, deps: &WebhookDeps) -> Result<bool, Problem> {
-    let arn = ExecutionArn::child(&deps.state_machine, name);
-    let arn = arn.ok_or(Problem::NoRecovery)?;
-    match deps.executions.taken(&arn, input).await? {
-        Taken::No => Ok(false),
-        Taken::ByThis => Ok(true),
-        Taken::ByAnother => Err(Problem::KeyUsed),
-    }
-}
-
-async fn start(
-    asker: Asker<'_>,
-    name: &str,
-    input: &Value,
-    deps: &WebhookDeps,
-) -> Result<Answer, Problem> {
-    if let Asker::Person(person) = asker {
-        // Before the start: the plan's first step looks for it at once.
-        let hash = request_hash(&input["request"]);
-        let noted = deps.store.note_requester(name, &hash, person, (deps.now)());
-        if !noted.await? {
-            return Err(Problem::KeyUsed);
-        }
-    }
-    // Before the start too: a dry run may be reported on at once.
-    deps.store.note_asked_over_http(name, (deps.now)()).await?;
-    let started = deps.executions.start(&deps.state_machine, name, input);
-    match started.await? {
-        Started::Now(_) => {
-            let message = "it is being planned; nothing is changed before it is approved";
-            Ok(Answer::new(202, "ACCEPTED", message))
-        }
-        // Another request with this key came in between.
-        Started::NameTaken if is_taken(name, input, deps).await? => {
-            let message = "this request was taken before, under this Idempotency-Key";
-            Ok(Answer::new(200, "DUPLICATE", message))
-        }
-        Started::NameTaken => Err(Problem::Busy {
-            why: "a request with this Idempotency-Key was taken a moment ago, and is not yet known",
-        }),
-    }
 }
 
 /// The state machine's input that a body asks for, found right as far as it can be without Kafka.

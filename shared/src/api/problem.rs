@@ -1,8 +1,11 @@
 //! Why a request came to nothing, each with its own status and what to write instead.
 
+use crate::app::hand_over::NotHandedOver;
+use crate::app::start_rewind::RewindNotStarted;
 use crate::aws::secrets::SecretsError;
 use crate::aws::step_functions::ExecutionsError;
 use crate::domain::refusal::Refusal;
+use crate::error::Error;
 use crate::failure::chain;
 use crate::store::StoreError;
 
@@ -72,6 +75,52 @@ impl From<ExecutionsError> for Problem {
         tracing::error!(error = chain(&error), "Step Functions failed");
         Self::Busy {
             why: "Step Functions cannot be reached",
+        }
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Store(error) => error.into(),
+            Error::Executions(error) => error.into(),
+            other => {
+                tracing::error!(error = chain(&other), "the request failed");
+                Self::Busy {
+                    why: "the request cannot be answered",
+                }
+            }
+        }
+    }
+}
+
+impl From<NotHandedOver> for Problem {
+    fn from(not: NotHandedOver) -> Self {
+        let why = match not {
+            NotHandedOver::KeyUsed => return Self::KeyUsed,
+            NotHandedOver::Store(error) => return error.into(),
+            NotHandedOver::UnderWay => {
+                "another request has claimed the same run and not yet handed it over"
+            }
+            NotHandedOver::TooManyRuns => {
+                "this sender has started as many runs as it may in a minute"
+            }
+            NotHandedOver::Start(_) => "guard cannot be started",
+        };
+        Self::Busy { why }
+    }
+}
+
+impl From<RewindNotStarted> for Problem {
+    fn from(not: RewindNotStarted) -> Self {
+        match not {
+            RewindNotStarted::KeyUsed => Self::KeyUsed,
+            RewindNotStarted::NoMachine => Self::NoRecovery,
+            RewindNotStarted::Store(error) => error.into(),
+            RewindNotStarted::Executions(error) => error.into(),
+            RewindNotStarted::NotYetKnown => Self::Busy {
+                why: "a request with this Idempotency-Key was taken a moment ago, and is not yet known",
+            },
         }
     }
 }

@@ -6,24 +6,16 @@ use serde_json::{Value, json};
 
 use super::WebhookDeps;
 use super::http::Answer;
-use super::names::{Asker, execution_name, is_key};
 use super::problem::Problem;
-use crate::app::plan_id;
+use crate::app::asker::{Asker, is_key};
+use crate::app::find_recovery::{FoundRecovery, find_recovery};
 use crate::aws::step_functions::{Execution, Status};
 use crate::config::{Config, Sender};
 use crate::domain::audit::Audit;
-use crate::domain::ids::{ExecutionArn, PlanId};
 use crate::domain::offset::GroupId;
 use crate::domain::plan::{PlanRecord, PlanResult};
 use crate::domain::reasons;
 use crate::domain::recovery::Recovery;
-
-/// An execution, and what is on record of it.
-struct Found {
-    execution: Execution,
-    plan: Option<PlanRecord>,
-    audit: Option<Audit>,
-}
 
 /// Shows a recovery to an operator who may name its group: one that this asker asked for under the key `id`, or the one
 /// of the plan `id`. To all others it is as unknown as one that never was.
@@ -36,13 +28,11 @@ pub(super) async fn show(
     if !is_key(id) {
         return Err(Problem::NoRecovery);
     }
-    let found = match by_key(asker, id, deps).await? {
-        Some(found) => Some(found),
-        None => by_plan(id, deps).await?,
-    };
-    let Found {
+    let found = find_recovery(deps.finding(), asker, id).await?;
+    let FoundRecovery {
         execution,
         plan,
+        recovery,
         audit,
     } = found.ok_or(Problem::NoRecovery)?;
     match &plan {
@@ -54,10 +44,6 @@ pub(super) async fn show(
             may_see(operator, input.unwrap_or(&Value::Null), &deps.config)?;
         }
     }
-    let recovery = match &plan {
-        Some(plan) => deps.store.recovery(&plan.id).await?,
-        None => None,
-    };
     let stage = stage(&execution, plan.as_ref(), recovery.as_ref(), audit.as_ref());
     let answer = Answer::new(200, stage, said(stage, audit.as_ref()))
         .with("id", id)
@@ -76,47 +62,6 @@ pub(super) async fn show(
         Some(audit) => answer.with("result", result(&audit)),
         None => answer,
     })
-}
-
-/// The execution that an asker's own key stands for; with its plan, by its audit record or by when it started.
-async fn by_key(asker: Asker<'_>, key: &str, deps: &WebhookDeps) -> Result<Option<Found>, Problem> {
-    let name = execution_name(asker, key);
-    let arn = ExecutionArn::child(&deps.state_machine, &name).ok_or(Problem::NoRecovery)?;
-    let Some(execution) = deps.executions.describe(&arn).await? else {
-        return Ok(None);
-    };
-    let audit = deps.store.audit_of(&arn).await?;
-    let recorded = audit.as_ref().and_then(|audit| audit.plan.clone());
-    let id = recorded.unwrap_or_else(|| plan_id(&arn, execution.started_at));
-    Ok(Some(Found {
-        plan: deps.store.plan(&id).await?,
-        execution,
-        audit,
-    }))
-}
-
-/// The execution that carries out a plan, or else the one that made it.
-async fn by_plan(id: &str, deps: &WebhookDeps) -> Result<Option<Found>, Problem> {
-    let id = PlanId(id.to_owned());
-    let Some(plan) = deps.store.plan(&id).await? else {
-        return Ok(None);
-    };
-    let recovery = deps.store.recovery(&id).await?;
-    let arn = match recovery.map(|recovery| recovery.execution) {
-        Some(owner) => Some(owner),
-        None if plan.execution.0.starts_with("arn:") => Some(plan.execution.clone()),
-        // The guard's runs are no executions; the one that it starts for a plan has the plan's name.
-        None => ExecutionArn::child(&deps.state_machine, &plan.id.0),
-    };
-    let arn = arn.ok_or(Problem::NoRecovery)?;
-    let Some(execution) = deps.executions.describe(&arn).await? else {
-        return Ok(None);
-    };
-    Ok(Some(Found {
-        audit: deps.store.audit_of(&arn).await?,
-        plan: Some(plan),
-        execution,
-    }))
 }
 
 /// Whether an execution that has no plan is about a group that the operator may name. To all others it is as unknown as

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::people::Known;
 use super::{observe_stable, reread};
 use crate::config::Config;
+use crate::domain::alter_size;
 use crate::domain::approval::{ApprovedPlan, Evidence, authorize};
 use crate::domain::guard::quarantine::Reread;
 use crate::domain::ids::PlanId;
@@ -19,7 +20,6 @@ use crate::domain::recovery::{AlterAnswer, LONGEST_REQUEST, Recovery};
 use crate::domain::refusal::Refusal;
 use crate::domain::rights;
 use crate::error::Error;
-use crate::kafka::alter_size;
 use crate::ports::{AlterGroups, ReadGroups, ReadRecords};
 use crate::store::Store;
 use crate::wire::PlanStep;
@@ -215,7 +215,7 @@ async fn send<W: AlterGroups>(
 ) -> Result<Applied, Error> {
     let attempt = ulid::Ulid::generate().to_string();
     let mut applied = Applied::default();
-    let requests = approved.requests(alter_size::LIMIT, alter_size::estimate);
+    let requests = approved.requests(alter_size::REQUEST_BYTES, alter_size::estimate_commit);
     for (index, request) in requests.iter().enumerate() {
         if let Some(refusal) = stop(store, &step.plan_id, apply_until, default_switch).await? {
             let refusals = [refusal];

@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use super::observe_stable;
 use super::plan::CLAIM_MARGIN;
 use crate::config::Config;
+use crate::domain::alter_size;
 use crate::domain::group::{Activity, GroupObservation};
 use crate::domain::plan::Plan;
 use crate::domain::planner::{members_seen, seconds};
@@ -15,7 +16,6 @@ use crate::domain::policy::GroupPolicy;
 use crate::domain::recovery::Quiet;
 use crate::domain::refusal::Refusal;
 use crate::error::Error;
-use crate::kafka::alter_size;
 use crate::ports::ReadGroups;
 use crate::store::Store;
 use crate::wire::PlanStep;
@@ -121,7 +121,7 @@ where
 /// Whether a plan may only be applied to a group that was seen at rest twice: it was active while planning, or it
 /// needs more than one request, between which nothing may move.
 fn needs_rest(plan: &Plan) -> bool {
-    plan.waits_for_empty || alter_size::needs_several(plan)
+    plan.waits_for_empty || alter_size::needs_several_requests(plan)
 }
 
 /// How long a group is waited for.

@@ -3,5 +3,5 @@
 #![forbid(unsafe_code)]
 
 fn main() {
-    offset_guard::kafka::contained::serve_if_asked();
+    offset_guard::kafka::serve_if_asked();
 }

@@ -10,6 +10,7 @@ use offset_guard::domain::offset::{GroupId, TopicPartition};
 use offset_guard::domain::refusal::Refusal;
 use offset_guard::domain::rights::Operation;
 use offset_guard::kafka::GroupReader;
+use offset_guard::ports::ReadGroups;
 use offset_guard_local::client::{Commit, Protocol};
 use offset_guard_local::operator::{Function, Invoked};
 use offset_guard_local::stack::{BOOTSTRAP, CLUSTER_ID, Stack, StackOptions};

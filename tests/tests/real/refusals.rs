@@ -8,6 +8,7 @@ use offset_guard::domain::ids::PlanId;
 use offset_guard::domain::offset::{CommittedOffset, GroupId, TopicPartition};
 use offset_guard::domain::plan::{Plan, PlanResult};
 use offset_guard::kafka::GroupReader;
+use offset_guard::ports::ReadGroups;
 use offset_guard::store::LinkHash;
 use offset_guard_local::client::Commit;
 use offset_guard_local::operator::{Ended, Execution, Function, Invoked, link_in, text_of};
@@ -128,10 +129,11 @@ impl<'a> Scene<'a> {
             .flat_map(|(topic, count)| (0..*count).map(move |p| TopicPartition::new(topic, p)))
             .collect();
         // Pending commits are no reason not to see the ones that stand.
-        let read = reader.committed(&group, &asked, false).await?;
+        let expected = asked.iter().cloned().collect();
+        let read = reader.observe(&group, &expected, false).await?.partitions;
         let mut commits = Vec::new();
         for partition in &asked {
-            match read.get(partition) {
+            match read.get(partition).map(|read| &read.committed) {
                 Some(Ok(committed)) => commits.push(committed.clone()),
                 other => return Err(format!("{partition}: {other:?}").into()),
             }

@@ -7,6 +7,7 @@ use offset_guard::domain::offset::GroupId;
 use offset_guard::domain::refusal::Refusal;
 use offset_guard::domain::rights::{Operation, ResourceType, Right};
 use offset_guard::kafka::GroupReader;
+use offset_guard::ports::ReadGroups;
 use offset_guard_local::client::Commit;
 use offset_guard_tests::{Outcome, PATIENCE, World};
 use serde_json::json;

@@ -1,17 +1,26 @@
 //! One admin call: its options, its private queue, its requests and the loop that collects their answers.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::ops::Range;
 use std::ptr;
 use std::time::{Duration, Instant};
 
 use rdkafka_sys as sys;
 
-use super::{
-    Limits, rd_kafka_AdminOptions_set_request_timeout, rd_kafka_error_code, rd_kafka_event_error,
-};
-use crate::error::ErrorCode;
-use crate::handle::Handle;
+use super::pointers::{Owned, error_code};
+use crate::codes::ErrorCode;
+use crate::librdkafka::handle::Handle;
+
+// Declared again because they return an open set, see the parent module.
+unsafe extern "C" {
+    fn rd_kafka_event_error(event: *mut sys::rd_kafka_event_t) -> c_int;
+    fn rd_kafka_AdminOptions_set_request_timeout(
+        options: *mut sys::rd_kafka_AdminOptions_t,
+        timeout_ms: c_int,
+        text: *mut c_char,
+        text_size: usize,
+    ) -> c_int;
+}
 
 /// Partitions in one read request. librdkafka searches its lists linearly, so a call of 10,000 partitions costs ten
 /// times what 25 calls of 400 do; the broker does not mind either.
@@ -22,95 +31,40 @@ const IN_FLIGHT: usize = 4;
 const GRACE: Duration = Duration::from_secs(2);
 
 pub(super) type Options = sys::rd_kafka_AdminOptions_t;
-pub(super) type Queue = sys::rd_kafka_queue_t;
 pub(super) type Event = sys::rd_kafka_event_t;
 
-/// Owns one librdkafka object and gives it to its destructor.
-pub(super) struct Owned<T> {
-    pub(super) ptr: *mut T,
-    destroy: unsafe extern "C" fn(*mut T),
+/// What one request is sent with. The pointers are live for as long as this is lent, and the
+/// options are of the call's operation.
+pub(super) struct Sending {
+    pub(super) rk: *mut sys::rd_kafka_t,
+    pub(super) options: *const Options,
+    pub(super) queue: *mut sys::rd_kafka_queue_t,
 }
 
-impl<T> Owned<T> {
-    /// # Errors
-    /// `_INVALID_ARG` for a null pointer: librdkafka returns one where it does not know what was asked for.
-    ///
-    /// # Safety
-    /// `ptr` is null or an object that `destroy` frees, and nobody else frees it.
-    pub(super) unsafe fn new(
-        ptr: *mut T,
-        destroy: unsafe extern "C" fn(*mut T),
-    ) -> Result<Self, ErrorCode> {
-        if ptr.is_null() {
-            return Err(ErrorCode::INVALID_ARG);
-        }
-        Ok(Self { ptr, destroy })
-    }
-}
-
-impl<T> Drop for Owned<T> {
-    fn drop(&mut self) {
-        // SAFETY: by the contract of `new`, `ptr` is ours to free, once.
-        unsafe { (self.destroy)(self.ptr) };
-    }
-}
-
-/// # Safety
-/// `pointer` is null or a text that ends with a zero byte.
-pub(super) unsafe fn text(pointer: *const c_char) -> String {
-    if pointer.is_null() {
-        return String::new();
-    }
-    // SAFETY: by the contract above.
-    unsafe { CStr::from_ptr(pointer) }
-        .to_string_lossy()
-        .into_owned()
-}
-
-/// # Safety
-/// `error` is null (no error) or live.
-pub(super) unsafe fn code(error: *const sys::rd_kafka_error_t) -> ErrorCode {
-    if error.is_null() {
-        return ErrorCode::NONE;
-    }
-    // SAFETY: by the contract above; declared to return an integer.
-    ErrorCode(unsafe { rd_kafka_error_code(error) })
-}
-
-/// # Safety
-/// `get` returns an array of as many elements as it writes, which lives as long as the iterator.
-pub(super) unsafe fn array<T>(
-    get: impl FnOnce(*mut usize) -> *mut *const T,
-) -> impl Iterator<Item = *const T> {
-    let mut count = 0;
-    let first = get(&raw mut count);
-    // SAFETY: by the contract above.
-    (0..count).map(move |i| unsafe { *first.add(i) })
-}
-
-/// `text` for librdkafka.
-///
-/// # Errors
-/// `_INVALID_ARG`: it contains a zero byte.
-pub(super) fn c_string(text: &str) -> Result<CString, ErrorCode> {
-    CString::new(text).map_err(|_| ErrorCode::INVALID_ARG)
+/// How long a call may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CallLimits {
+    /// No request is sent later, and none waits longer.
+    pub(crate) deadline: Instant,
+    /// Longest time for one request.
+    pub(crate) request_timeout: Duration,
 }
 
 /// A range of the items that were asked for, and the answer to the request that held them.
-pub(super) type Answer<T> = (Range<usize>, Result<T, ErrorCode>);
+pub(super) type ChunkAnswer<T> = (Range<usize>, Result<T, ErrorCode>);
 
 /// An admin call of one kind.
-pub(super) struct Call<'h> {
+pub(super) struct AdminCall<'h> {
     handle: &'h Handle,
-    limits: Limits,
+    limits: CallLimits,
     options: Owned<Options>,
     answers_with: c_int,
 }
 
-impl<'h> Call<'h> {
+impl<'h> AdminCall<'h> {
     pub(super) fn new(
         handle: &'h Handle,
-        limits: Limits,
+        limits: CallLimits,
         operation: sys::rd_kafka_admin_op_t,
         answers_with: sys::rd_kafka_event_type_t,
     ) -> Result<Self, ErrorCode> {
@@ -139,43 +93,34 @@ impl<'h> Call<'h> {
         match unsafe { Owned::new(error, sys::rd_kafka_error_destroy) } {
             Err(_) => Ok(()),
             // SAFETY: it is live.
-            Ok(error) => unsafe { code(error.ptr) }.check(),
+            Ok(error) => unsafe { error_code(error.ptr) }.check(),
         }
     }
 
     /// One request.
     pub(super) fn one<T>(
         &self,
-        mut submit: impl FnMut(
-            *mut sys::rd_kafka_t,
-            *const Options,
-            *mut Queue,
-        ) -> Result<(), ErrorCode>,
+        mut submit: impl FnMut(&Sending) -> Result<(), ErrorCode>,
         read: impl FnMut(*mut Event) -> Result<T, ErrorCode>,
     ) -> Result<T, ErrorCode> {
-        let submit = |_, rk, options, queue| submit(rk, options, queue);
-        self.run(1, submit, read).swap_remove(0)
+        self.run(1, |_, sending| submit(sending), read)
+            .swap_remove(0)
     }
 
     /// As many requests as `items` need, and the answer for each range of them.
     pub(super) fn chunks<I, T>(
         &self,
         items: &[I],
-        mut submit: impl FnMut(
-            &[I],
-            *mut sys::rd_kafka_t,
-            *const Options,
-            *mut Queue,
-        ) -> Result<(), ErrorCode>,
+        mut submit: impl FnMut(&[I], &Sending) -> Result<(), ErrorCode>,
         read: impl FnMut(*mut Event) -> Result<T, ErrorCode>,
-    ) -> Vec<Answer<T>> {
+    ) -> Vec<ChunkAnswer<T>> {
         let ranges: Vec<_> = (0..items.len())
             .step_by(PARTITIONS_PER_READ)
             .map(|start| start..items.len().min(start + PARTITIONS_PER_READ))
             .collect();
         let answers = self.run(
             ranges.len(),
-            |i, rk, options, queue| submit(&items[ranges[i].clone()], rk, options, queue),
+            |i, sending| submit(&items[ranges[i].clone()], sending),
             read,
         );
         ranges.into_iter().zip(answers).collect()
@@ -185,12 +130,7 @@ impl<'h> Call<'h> {
     fn run<T>(
         &self,
         count: usize,
-        mut submit: impl FnMut(
-            usize,
-            *mut sys::rd_kafka_t,
-            *const Options,
-            *mut Queue,
-        ) -> Result<(), ErrorCode>,
+        mut submit: impl FnMut(usize, &Sending) -> Result<(), ErrorCode>,
         mut read: impl FnMut(*mut Event) -> Result<T, ErrorCode>,
     ) -> Vec<Result<T, ErrorCode>> {
         let mut answers: Vec<Result<T, ErrorCode>> =
@@ -200,6 +140,11 @@ impl<'h> Call<'h> {
         // arrives after that is dropped by librdkafka.
         let queue = unsafe { Owned::new(sys::rd_kafka_queue_new(rk), sys::rd_kafka_queue_destroy) };
         let Ok(queue) = queue else { return answers };
+        let sending = Sending {
+            rk,
+            options: self.options.ptr,
+            queue: queue.ptr,
+        };
 
         let (mut next, mut in_flight, mut last_answer_by) = (0, 0, Instant::now());
         loop {
@@ -213,7 +158,7 @@ impl<'h> Call<'h> {
                     .min(self.limits.deadline.saturating_duration_since(now));
                 match self
                     .prepare(index, timeout)
-                    .and_then(|()| submit(index, rk, self.options.ptr, queue.ptr))
+                    .and_then(|()| submit(index, &sending))
                 {
                     Ok(()) => {
                         in_flight += 1;

@@ -1,4 +1,4 @@
-//! What a topic is configured to be.
+//! The configuration of topics.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -6,20 +6,20 @@ use std::ffi::c_int;
 use rdkafka_sys as sys;
 use sys::rd_kafka_admin_op_t as Op;
 
-use super::Limits;
-use super::call::{Call, Owned, array, c_string, text};
-use crate::error::ErrorCode;
-use crate::handle::Handle;
+use super::call::{AdminCall, CallLimits};
+use super::pointers::{Owned, c_string, copy_text, iterate_array};
+use crate::codes::ErrorCode;
+use crate::librdkafka::handle::Handle;
 
-// Declared anew because it returns an open set, see the parent module.
+// Declared again because it returns an open set, see the parent module.
 unsafe extern "C" {
     fn rd_kafka_ConfigResource_error(resource: *const sys::rd_kafka_ConfigResource_t) -> c_int;
 }
 
 /// DescribeConfigs for one topic: every property in effect, by its name; sensitive ones are empty.
-pub(crate) fn topic_configs(
+pub(crate) fn describe_topic_configs(
     handle: &Handle,
-    limits: Limits,
+    limits: CallLimits,
     topic: &str,
 ) -> Result<BTreeMap<String, String>, ErrorCode> {
     let name = c_string(topic)?;
@@ -33,18 +33,24 @@ pub(crate) fn topic_configs(
             sys::rd_kafka_ConfigResource_destroy,
         )
     }?;
-    let call = Call::new(
+    let call = AdminCall::new(
         handle,
         limits,
         Op::RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS,
         sys::RD_KAFKA_EVENT_DESCRIBECONFIGS_RESULT,
     )?;
     call.one(
-        |rk, options, queue| {
+        |sending| {
             let mut resources = [resource.ptr];
             // SAFETY: the pointers are live; the resources are copied.
             unsafe {
-                sys::rd_kafka_DescribeConfigs(rk, resources.as_mut_ptr(), 1, options, queue);
+                sys::rd_kafka_DescribeConfigs(
+                    sending.rk,
+                    resources.as_mut_ptr(),
+                    1,
+                    sending.options,
+                    sending.queue,
+                );
             }
             Ok(())
         },
@@ -52,17 +58,19 @@ pub(crate) fn topic_configs(
             // SAFETY: an event of this type is its own result; the arrays and their elements live as long as it.
             unsafe {
                 let mut resources =
-                    array(|n| sys::rd_kafka_DescribeConfigs_result_resources(event, n));
+                    iterate_array(|n| sys::rd_kafka_DescribeConfigs_result_resources(event, n));
                 let resource = resources.next().ok_or(ErrorCode::MISSING)?;
                 ErrorCode(rd_kafka_ConfigResource_error(resource)).check()?;
-                Ok(array(|n| sys::rd_kafka_ConfigResource_configs(resource, n))
-                    .map(|entry| {
-                        (
-                            text(sys::rd_kafka_ConfigEntry_name(entry)),
-                            text(sys::rd_kafka_ConfigEntry_value(entry)),
-                        )
-                    })
-                    .collect())
+                Ok(
+                    iterate_array(|n| sys::rd_kafka_ConfigResource_configs(resource, n))
+                        .map(|entry| {
+                            (
+                                copy_text(sys::rd_kafka_ConfigEntry_name(entry)),
+                                copy_text(sys::rd_kafka_ConfigEntry_value(entry)),
+                            )
+                        })
+                        .collect(),
+                )
             }
         },
     )

@@ -1,4 +1,4 @@
-//! What a group and a topic are.
+//! Descriptions of groups and topics, and the operations that are allowed on them.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -6,22 +6,36 @@ use std::ffi::c_int;
 use rdkafka_sys as sys;
 use sys::rd_kafka_admin_op_t as Op;
 
-use super::call::{Call, Owned, array, c_string, code, text};
-use super::elements::elements;
-use super::{
-    Limits, rd_kafka_ConsumerGroupDescription_authorized_operations,
-    rd_kafka_ConsumerGroupDescription_state, rd_kafka_ConsumerGroupDescription_type,
-    rd_kafka_TopicDescription_authorized_operations,
-};
-use crate::error::ErrorCode;
-use crate::handle::Handle;
+use super::call::{AdminCall, CallLimits};
+use super::elements::copy_elements;
+use super::pointers::{Owned, c_string, copy_text, error_code, iterate_array};
+use crate::codes::ErrorCode;
+use crate::librdkafka::handle::Handle;
 use offset_guard_domain::group::{GroupDescription, GroupState, GroupType, Member};
 use offset_guard_domain::offset::TopicId;
 use offset_guard_domain::rights::{Operation, Operations};
 
-/// What a topic looks like to the broker.
+// Declared again because they return an open set, see the parent module.
+unsafe extern "C" {
+    fn rd_kafka_ConsumerGroupDescription_state(
+        group: *const sys::rd_kafka_ConsumerGroupDescription_t,
+    ) -> c_int;
+    fn rd_kafka_ConsumerGroupDescription_type(
+        group: *const sys::rd_kafka_ConsumerGroupDescription_t,
+    ) -> c_int;
+    fn rd_kafka_ConsumerGroupDescription_authorized_operations(
+        group: *const sys::rd_kafka_ConsumerGroupDescription_t,
+        count: *mut usize,
+    ) -> *const c_int;
+    fn rd_kafka_TopicDescription_authorized_operations(
+        topic: *const sys::rd_kafka_TopicDescription_t,
+        count: *mut usize,
+    ) -> *const c_int;
+}
+
+/// A topic as the broker describes it.
 #[derive(Debug)]
-pub(crate) struct Topic {
+pub(crate) struct TopicMetadata {
     pub(crate) id: Option<TopicId>,
     pub(crate) partitions: i32,
     /// How many replicas the partition with the fewest has.
@@ -33,39 +47,39 @@ pub(crate) struct Topic {
 /// DescribeConsumerGroups for one group (KIP-848 first, the classic protocol where the broker does not know it so).
 pub(crate) fn describe_group(
     handle: &Handle,
-    limits: Limits,
+    limits: CallLimits,
     group: &str,
 ) -> Result<GroupDescription, ErrorCode> {
     // SAFETY: only called with a live group.
-    describe_one(handle, limits, group, false, |group| unsafe {
-        description(group)
+    describe_one_group(handle, limits, group, false, |group| unsafe {
+        copy_group(group)
     })
 }
 
 /// The operations on a group that its coordinator allows the asking principal; `None` where it does not say.
-pub(crate) fn group_operations(
+pub(crate) fn describe_group_operations(
     handle: &Handle,
-    limits: Limits,
+    limits: CallLimits,
     group: &str,
 ) -> Result<Operations, ErrorCode> {
     // SAFETY: only called with a live group, whose operations live as long as it.
-    describe_one(handle, limits, group, true, |group| unsafe {
+    describe_one_group(handle, limits, group, true, |group| unsafe {
         let mut count = 0;
         let first = rd_kafka_ConsumerGroupDescription_authorized_operations(group, &raw mut count);
-        operations(first, count)
+        copy_operations(first, count)
     })
 }
 
 /// `read` is given a live group, and what it returns must be copied from it.
-fn describe_one<T>(
+fn describe_one_group<T>(
     handle: &Handle,
-    limits: Limits,
+    limits: CallLimits,
     group: &str,
     with_operations: bool,
     mut read: impl FnMut(*const sys::rd_kafka_ConsumerGroupDescription_t) -> T,
 ) -> Result<T, ErrorCode> {
     let name = c_string(group)?;
-    let call = Call::new(
+    let call = AdminCall::new(
         handle,
         limits,
         Op::RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS,
@@ -73,11 +87,17 @@ fn describe_one<T>(
     )?;
     include_operations(&call, with_operations)?;
     call.one(
-        |rk, options, queue| {
+        |sending| {
             let mut names = [name.as_ptr()];
             // SAFETY: the pointers are live; the names are copied.
             unsafe {
-                sys::rd_kafka_DescribeConsumerGroups(rk, names.as_mut_ptr(), 1, options, queue);
+                sys::rd_kafka_DescribeConsumerGroups(
+                    sending.rk,
+                    names.as_mut_ptr(),
+                    1,
+                    sending.options,
+                    sending.queue,
+                );
             }
             Ok(())
         },
@@ -85,16 +105,16 @@ fn describe_one<T>(
             // SAFETY: an event of this type is its own result; its one element lives as long as it.
             unsafe {
                 let mut groups =
-                    array(|n| sys::rd_kafka_DescribeConsumerGroups_result_groups(event, n));
+                    iterate_array(|n| sys::rd_kafka_DescribeConsumerGroups_result_groups(event, n));
                 let group = groups.next().ok_or(ErrorCode::MISSING)?;
-                code(sys::rd_kafka_ConsumerGroupDescription_error(group)).check()?;
+                error_code(sys::rd_kafka_ConsumerGroupDescription_error(group)).check()?;
                 Ok(read(group))
             }
         },
     )
 }
 
-fn include_operations(call: &Call<'_>, include: bool) -> Result<(), ErrorCode> {
+fn include_operations(call: &AdminCall<'_>, include: bool) -> Result<(), ErrorCode> {
     call.configure(|options| {
         // SAFETY: `options` is live and of an operation that knows this option.
         unsafe {
@@ -107,7 +127,7 @@ fn include_operations(call: &Call<'_>, include: bool) -> Result<(), ErrorCode> {
 ///
 /// # Safety
 /// `first` is null or points to `count` integers.
-unsafe fn operations(first: *const c_int, count: usize) -> Operations {
+unsafe fn copy_operations(first: *const c_int, count: usize) -> Operations {
     use sys::rd_kafka_AclOperation_t::{
         RD_KAFKA_ACL_OPERATION_DELETE, RD_KAFKA_ACL_OPERATION_READ,
     };
@@ -130,7 +150,7 @@ unsafe fn operations(first: *const c_int, count: usize) -> Operations {
 
 /// # Safety
 /// `group` is live.
-unsafe fn description(group: *const sys::rd_kafka_ConsumerGroupDescription_t) -> GroupDescription {
+unsafe fn copy_group(group: *const sys::rd_kafka_ConsumerGroupDescription_t) -> GroupDescription {
     // SAFETY: `group` is live, and what it lends lives as long as it.
     unsafe {
         let members = sys::rd_kafka_ConsumerGroupDescription_member_count(group);
@@ -149,11 +169,11 @@ unsafe fn description(group: *const sys::rd_kafka_ConsumerGroupDescription_t) ->
                 _ => GroupType::Unknown,
             },
             is_simple: sys::rd_kafka_ConsumerGroupDescription_is_simple_consumer_group(group) != 0,
-            assignor: text(sys::rd_kafka_ConsumerGroupDescription_partition_assignor(
+            assignor: copy_text(sys::rd_kafka_ConsumerGroupDescription_partition_assignor(
                 group,
             )),
             members: (0..members)
-                .map(|i| member(sys::rd_kafka_ConsumerGroupDescription_member(group, i)))
+                .map(|i| copy_member(sys::rd_kafka_ConsumerGroupDescription_member(group, i)))
                 .collect(),
         }
     }
@@ -161,7 +181,7 @@ unsafe fn description(group: *const sys::rd_kafka_ConsumerGroupDescription_t) ->
 
 /// # Safety
 /// `member` is live.
-unsafe fn member(member: *const sys::rd_kafka_MemberDescription_t) -> Member {
+unsafe fn copy_member(member: *const sys::rd_kafka_MemberDescription_t) -> Member {
     // SAFETY: `member` is live, and what it lends lives as long as it.
     unsafe {
         let instance_id = sys::rd_kafka_MemberDescription_group_instance_id(member);
@@ -169,13 +189,13 @@ unsafe fn member(member: *const sys::rd_kafka_MemberDescription_t) -> Member {
         let assignment = if assignment.is_null() {
             Vec::new()
         } else {
-            elements(sys::rd_kafka_MemberAssignment_partitions(assignment))
+            copy_elements(sys::rd_kafka_MemberAssignment_partitions(assignment))
         };
         Member {
-            member_id: text(sys::rd_kafka_MemberDescription_consumer_id(member)),
-            client_id: text(sys::rd_kafka_MemberDescription_client_id(member)),
-            host: text(sys::rd_kafka_MemberDescription_host(member)),
-            instance_id: (!instance_id.is_null()).then(|| text(instance_id)),
+            member_id: copy_text(sys::rd_kafka_MemberDescription_consumer_id(member)),
+            client_id: copy_text(sys::rd_kafka_MemberDescription_client_id(member)),
+            host: copy_text(sys::rd_kafka_MemberDescription_host(member)),
+            instance_id: (!instance_id.is_null()).then(|| copy_text(instance_id)),
             assignment: assignment.into_iter().map(|e| e.partition).collect(),
         }
     }
@@ -184,33 +204,33 @@ unsafe fn member(member: *const sys::rd_kafka_MemberDescription_t) -> Member {
 /// DescribeTopics, one answer each in the order of `topics`.
 pub(crate) fn describe_topics(
     handle: &Handle,
-    limits: Limits,
+    limits: CallLimits,
     topics: &[String],
-) -> Vec<Result<Topic, ErrorCode>> {
+) -> Vec<Result<TopicMetadata, ErrorCode>> {
     // SAFETY: only called with a live topic.
-    describe_each(handle, limits, topics, false, |topic| unsafe {
-        describe_topic(topic)
+    describe_each_topic(handle, limits, topics, false, |topic| unsafe {
+        copy_topic(topic)
     })
 }
 
 /// The operations on each topic that the broker allows the asking principal; `None` where it does not say.
-pub(crate) fn topic_operations(
+pub(crate) fn describe_topic_operations(
     handle: &Handle,
-    limits: Limits,
+    limits: CallLimits,
     topics: &[String],
 ) -> Vec<Result<Operations, ErrorCode>> {
     // SAFETY: only called with a live topic, whose operations live as long as it.
-    describe_each(handle, limits, topics, true, |topic| unsafe {
+    describe_each_topic(handle, limits, topics, true, |topic| unsafe {
         let mut count = 0;
         let first = rd_kafka_TopicDescription_authorized_operations(topic, &raw mut count);
-        operations(first, count)
+        copy_operations(first, count)
     })
 }
 
 /// `read` is given a live topic, and what it returns must be copied from it.
-fn describe_each<T>(
+fn describe_each_topic<T>(
     handle: &Handle,
-    limits: Limits,
+    limits: CallLimits,
     topics: &[String],
     with_operations: bool,
     read: impl Fn(*const sys::rd_kafka_TopicDescription_t) -> T,
@@ -231,7 +251,7 @@ fn describe_each<T>(
                 sys::rd_kafka_TopicCollection_destroy,
             )
         }?;
-        let call = Call::new(
+        let call = AdminCall::new(
             handle,
             limits,
             Op::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS,
@@ -239,18 +259,25 @@ fn describe_each<T>(
         )?;
         include_operations(&call, with_operations)?;
         call.one(
-            |rk, options, queue| {
+            |sending| {
                 // SAFETY: the pointers are live; the collection is copied.
-                unsafe { sys::rd_kafka_DescribeTopics(rk, collection.ptr, options, queue) };
+                unsafe {
+                    sys::rd_kafka_DescribeTopics(
+                        sending.rk,
+                        collection.ptr,
+                        sending.options,
+                        sending.queue,
+                    )
+                };
                 Ok(())
             },
             |event| {
                 // SAFETY: an event of this type is its own result; the array and its elements live as long as it.
                 Ok(unsafe {
-                    array(|n| sys::rd_kafka_DescribeTopics_result_topics(event, n))
+                    iterate_array(|n| sys::rd_kafka_DescribeTopics_result_topics(event, n))
                         .map(|topic| {
-                            let error = code(sys::rd_kafka_TopicDescription_error(topic));
-                            let name = text(sys::rd_kafka_TopicDescription_name(topic));
+                            let error = error_code(sys::rd_kafka_TopicDescription_error(topic));
+                            let name = copy_text(sys::rd_kafka_TopicDescription_name(topic));
                             (name, error.check().map(|()| read(topic)))
                         })
                         .collect::<HashMap<_, _>>()
@@ -269,7 +296,7 @@ fn describe_each<T>(
 
 /// # Safety
 /// `topic` is live.
-unsafe fn describe_topic(topic: *const sys::rd_kafka_TopicDescription_t) -> Topic {
+unsafe fn copy_topic(topic: *const sys::rd_kafka_TopicDescription_t) -> TopicMetadata {
     // SAFETY: `topic` is live, and what it lends lives as long as it.
     unsafe {
         let uuid = sys::rd_kafka_TopicDescription_topic_id(topic);
@@ -278,13 +305,13 @@ unsafe fn describe_topic(topic: *const sys::rd_kafka_TopicDescription_t) -> Topi
             id[..8].copy_from_slice(&sys::rd_kafka_Uuid_most_significant_bits(uuid).to_be_bytes());
             id[8..].copy_from_slice(&sys::rd_kafka_Uuid_least_significant_bits(uuid).to_be_bytes());
         }
-        let mut found = Topic {
+        let mut found = TopicMetadata {
             id: TopicId::from_bytes(id),
             partitions: 0,
             replicas: usize::MAX,
             leaderless: Vec::new(),
         };
-        for partition in array(|n| sys::rd_kafka_TopicDescription_partitions(topic, n)) {
+        for partition in iterate_array(|n| sys::rd_kafka_TopicDescription_partitions(topic, n)) {
             found.partitions += 1;
             let mut replicas = 0;
             let _ = sys::rd_kafka_TopicPartitionInfo_replicas(partition, &raw mut replicas);

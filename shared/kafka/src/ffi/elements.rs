@@ -7,14 +7,15 @@ use std::ptr;
 
 use rdkafka_sys as sys;
 
-use super::call::{Answer, Event, Owned, array, c_string, code, text};
-use crate::error::ErrorCode;
+use super::call::{ChunkAnswer, Event};
+use super::pointers::{Owned, c_string, copy_text, error_code, iterate_array};
+use crate::codes::ErrorCode;
 use offset_guard_domain::offset::{CommittedOffset, TopicPartition};
 
 /// A list of partitions that librdkafka can read.
-pub(super) struct List(Owned<sys::rd_kafka_topic_partition_list_t>);
+pub(super) struct PartitionList(Owned<sys::rd_kafka_topic_partition_list_t>);
 
-impl List {
+impl PartitionList {
     /// Lists `partitions`; `fill` writes what else the request needs into the element of each.
     ///
     /// Every element starts as [`ErrorCode::MISSING`]. librdkafka copies the list and overwrites the code of what the
@@ -82,7 +83,7 @@ pub(super) unsafe fn set_commit(
 }
 
 /// One partition of an answer.
-pub(super) struct Element {
+pub(super) struct PartitionAnswer {
     pub(super) partition: TopicPartition,
     pub(super) offset: i64,
     pub(super) leader_epoch: Option<i32>,
@@ -92,17 +93,21 @@ pub(super) struct Element {
     pub(super) timestamp: i64,
 }
 
+/// Copies one partition of a list.
+///
 /// # Safety
 /// `element` is live.
-pub(super) unsafe fn element(element: *const sys::rd_kafka_topic_partition_t) -> Element {
+pub(super) unsafe fn copy_element(
+    element: *const sys::rd_kafka_topic_partition_t,
+) -> PartitionAnswer {
     const { assert!(size_of::<sys::rd_kafka_resp_err_t>() == size_of::<c_int>()) };
     // SAFETY: the fields are read one by one and the code as an integer: no reference to the struct is made, since
     // its Rust declaration has an enum where any number may be.
     unsafe {
         let (metadata, size) = ((*element).metadata, (*element).metadata_size);
         let epoch = sys::rd_kafka_topic_partition_get_leader_epoch(element);
-        Element {
-            partition: TopicPartition::new(text((*element).topic), (*element).partition),
+        PartitionAnswer {
+            partition: TopicPartition::new(copy_text((*element).topic), (*element).partition),
             offset: (*element).offset,
             leader_epoch: (epoch >= 0).then_some(epoch),
             metadata: if metadata.is_null() {
@@ -116,16 +121,22 @@ pub(super) unsafe fn element(element: *const sys::rd_kafka_topic_partition_t) ->
     }
 }
 
+/// Copies the partitions of a list; a null pointer is an empty list.
+///
 /// # Safety
 /// `list` is null or live.
-pub(super) unsafe fn elements(list: *const sys::rd_kafka_topic_partition_list_t) -> Vec<Element> {
+pub(super) unsafe fn copy_elements(
+    list: *const sys::rd_kafka_topic_partition_list_t,
+) -> Vec<PartitionAnswer> {
     if list.is_null() {
         return Vec::new();
     }
     // SAFETY: `elems` holds `cnt` elements.
     unsafe {
         let count = usize::try_from((*list).cnt).unwrap_or(0);
-        (0..count).map(|i| element((*list).elems.add(i))).collect()
+        (0..count)
+            .map(|i| copy_element((*list).elems.add(i)))
+            .collect()
     }
 }
 
@@ -133,23 +144,25 @@ pub(super) unsafe fn elements(list: *const sys::rd_kafka_topic_partition_list_t)
 ///
 /// # Safety
 /// `get` belongs to the type of `event`.
-pub(super) unsafe fn group_result(
+pub(super) unsafe fn copy_group_result(
     event: *mut Event,
     get: unsafe extern "C" fn(*const Event, *mut usize) -> *mut *const sys::rd_kafka_group_result_t,
-) -> Result<Vec<Element>, ErrorCode> {
+) -> Result<Vec<PartitionAnswer>, ErrorCode> {
     // SAFETY: by the contract above; what the event lends lives as long as it.
     unsafe {
-        let group = array(|n| get(event, n)).next().ok_or(ErrorCode::MISSING)?;
-        code(sys::rd_kafka_group_result_error(group)).check()?;
-        Ok(elements(sys::rd_kafka_group_result_partitions(group)))
+        let group = iterate_array(|n| get(event, n))
+            .next()
+            .ok_or(ErrorCode::MISSING)?;
+        error_code(sys::rd_kafka_group_result_error(group)).check()?;
+        Ok(copy_elements(sys::rd_kafka_group_result_partitions(group)))
     }
 }
 
 /// Gives every one of `wanted` its own answer, by name: the order of an answer means nothing.
 pub(super) fn match_up<P: Borrow<TopicPartition>, T>(
     wanted: &[P],
-    answers: Vec<Answer<Vec<Element>>>,
-    read: impl Fn(Element) -> T,
+    answers: Vec<ChunkAnswer<Vec<PartitionAnswer>>>,
+    read: impl Fn(PartitionAnswer) -> T,
 ) -> Vec<Result<T, ErrorCode>> {
     let mut matched = Vec::with_capacity(wanted.len());
     for (range, answer) in answers {
@@ -183,7 +196,7 @@ mod tests {
     #[test]
     fn what_an_answer_leaves_out_is_missing_and_not_empty() {
         let asked = shipments();
-        let answered = |partition: &TopicPartition, code| Element {
+        let answered = |partition: &TopicPartition, code| PartitionAnswer {
             partition: partition.clone(),
             offset: 31,
             leader_epoch: None,
@@ -221,7 +234,7 @@ mod tests {
             leader_epoch: Some(4),
             metadata: b"\xff\x00".to_vec(),
         };
-        let list = List::new(shipments().iter(), |i, element| {
+        let list = PartitionList::new(shipments().iter(), |i, element| {
             if i == 1 {
                 // SAFETY: `element` is live, this list's alone, and fresh.
                 unsafe { set_commit(element, &commit) };
@@ -229,7 +242,7 @@ mod tests {
         })
         .unwrap();
         // SAFETY: the list is live.
-        let read = unsafe { elements(list.ptr()) };
+        let read = unsafe { copy_elements(list.ptr()) };
         assert_eq!(read.len(), 3);
         assert!(
             read.iter()
@@ -247,7 +260,7 @@ mod tests {
     #[test]
     fn a_name_with_a_zero_byte_is_refused_before_it_is_cut_short() {
         let cut = TopicPartition::new("shipments\0evil", 0);
-        let list = List::new([cut].iter(), |_, _| {});
+        let list = PartitionList::new([cut].iter(), |_, _| {});
         assert_eq!(list.err(), Some(ErrorCode::INVALID_ARG));
     }
 }

@@ -28,11 +28,11 @@ unsafe extern "C" {
 }
 
 /// A cluster of one broker that lives in this process.
-pub(crate) struct Mock {
+pub(crate) struct MockBroker {
     owner: BaseConsumer<DefaultConsumerContext>,
 }
 
-impl Mock {
+impl MockBroker {
     pub(crate) fn new() -> Self {
         let owner = ClientConfig::new()
             .set("test.mock.num.brokers", "1")

@@ -1,21 +1,18 @@
-//! Records byte for byte: the safe API panics on a header name that is not UTF-8, and cannot write one.
+//! Reads records byte for byte: the safe API panics on a header name that is not UTF-8.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::{mem, ptr, slice};
 
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::message::{BorrowedMessage, Message, Timestamp};
-use rdkafka::producer::{Producer, ProducerContext, ThreadedProducer};
-use rdkafka::util::IntoOpaque;
 use rdkafka_sys as sys;
-use sys::rd_kafka_vtype_t as Field;
 
-use super::call::{Owned, c_string, code};
-use crate::error::ErrorCode;
+use super::pointers::c_string;
+use crate::codes::ErrorCode;
 use offset_guard_domain::guard::record::{Header, Record, TimestampType};
 use offset_guard_domain::offset::{Fault, TopicPartition};
 
-// Declared anew because they return an open set, see the parent module.
+// Declared again because they return an open set, see the parent module.
 unsafe extern "C" {
     fn rd_kafka_message_headers(
         message: *const sys::rd_kafka_message_t,
@@ -35,22 +32,15 @@ unsafe extern "C" {
         low: *mut i64,
         high: *mut i64,
     ) -> c_int;
-    fn rd_kafka_header_add(
-        headers: *mut sys::rd_kafka_headers_t,
-        name: *const c_char,
-        name_size: isize,
-        value: *const c_void,
-        value_size: isize,
-    ) -> c_int;
 }
 
 const NO_ENTRY: c_int = sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__NOENT as c_int;
 
-/// A copy of `message`.
+/// Copies `message`.
 ///
 /// # Errors
-/// Its headers cannot be read as they are.
-pub(crate) fn record(message: &BorrowedMessage<'_>) -> Result<Record, Fault> {
+/// Its headers cannot be read byte for byte.
+pub(crate) fn copy_record(message: &BorrowedMessage<'_>) -> Result<Record, Fault> {
     let (timestamp_ms, timestamp_type) = match message.timestamp() {
         Timestamp::NotAvailable => (-1, TimestampType::NotAvailable),
         Timestamp::CreateTime(at) => (at, TimestampType::CreateTime),
@@ -65,7 +55,7 @@ pub(crate) fn record(message: &BorrowedMessage<'_>) -> Result<Record, Fault> {
         timestamp_type,
         key: message.key().map(<[u8]>::to_vec),
         value: message.payload().map(<[u8]>::to_vec),
-        headers: headers(message)?,
+        headers: read_headers_of(message)?,
     })
 }
 
@@ -89,7 +79,7 @@ pub(crate) fn last_high_watermark<C: ConsumerContext>(
     ErrorCode(answer).check().map(|()| high)
 }
 
-fn headers(message: &BorrowedMessage<'_>) -> Result<Vec<Header>, Fault> {
+fn read_headers_of(message: &BorrowedMessage<'_>) -> Result<Vec<Header>, Fault> {
     let mut found = ptr::null_mut();
     // SAFETY: the message is live; what is found belongs to it and lives as long.
     match unsafe { rd_kafka_message_headers(message.ptr(), &raw mut found) } {
@@ -172,7 +162,7 @@ unsafe fn read_header(
     };
     let behind = name.wrapping_byte_add(name_size).wrapping_byte_add(1);
     let sizes = [name_size, size];
-    let on_wire: usize = sizes.iter().map(|size| varint_bytes(*size) + size).sum();
+    let on_wire: usize = sizes.iter().map(|size| varint_size(*size) + size).sum();
     let adds_up = raw_value == value
         && value_size == size
         && (value.is_null() || value == behind.cast())
@@ -195,119 +185,15 @@ unsafe fn read_header(
 }
 
 /// Bytes of a length as librdkafka counts them: a zigzag varint.
-fn varint_bytes(length: usize) -> usize {
+fn varint_size(length: usize) -> usize {
     let bits = (length.saturating_mul(2).max(1)).ilog2() + 1;
     usize::try_from(bits.div_ceil(7)).unwrap_or(usize::MAX)
-}
-
-fn new_headers(headers: &[Header]) -> Result<Owned<sys::rd_kafka_headers_t>, ErrorCode> {
-    // SAFETY: any size is good; the destructor is the headers' own.
-    let list = unsafe {
-        Owned::new(
-            sys::rd_kafka_headers_new(headers.len()),
-            sys::rd_kafka_headers_destroy,
-        )
-    }?;
-    for (name, value) in headers {
-        let (value, size) = pointer(value.as_deref());
-        // SAFETY: the list is live; name and value are as long as said, and copied.
-        let answer = unsafe {
-            rd_kafka_header_add(
-                list.ptr,
-                name.as_ptr().cast(),
-                length(name.len())?,
-                value,
-                length(size)?,
-            )
-        };
-        ErrorCode(answer).check()?;
-    }
-    Ok(list)
-}
-
-/// No bytes are a null pointer, empty ones are not.
-fn pointer(bytes: Option<&[u8]>) -> (*mut c_void, usize) {
-    bytes.map_or((ptr::null_mut(), 0), |bytes| {
-        (bytes.as_ptr().cast_mut().cast(), bytes.len())
-    })
-}
-
-fn length(size: usize) -> Result<isize, ErrorCode> {
-    isize::try_from(size).map_err(|_| ErrorCode::INVALID_ARG)
-}
-
-/// Queues one record; what becomes of it is told to the producer's context with `delivery`.
-///
-/// # Errors
-/// It is not queued.
-pub(crate) fn produce<C: ProducerContext + 'static>(
-    producer: &ThreadedProducer<C>,
-    topic: &str,
-    key: Option<&[u8]>,
-    value: Option<&[u8]>,
-    headers: &[Header],
-    delivery: C::DeliveryOpaque,
-) -> Result<(), ErrorCode> {
-    use sys::rd_kafka_vu_s__bindgen_ty_1 as Value;
-    let memory = |bytes| {
-        let (ptr, size) = pointer(bytes);
-        Value {
-            mem: sys::rd_kafka_vu_s__bindgen_ty_1__bindgen_ty_1 { ptr, size },
-        }
-    };
-    let topic = c_string(topic)?;
-    let headers = new_headers(headers)?;
-    let delivery = delivery.into_ptr();
-    let fields = [
-        (
-            Field::RD_KAFKA_VTYPE_TOPIC,
-            Value {
-                cstr: topic.as_ptr(),
-            },
-        ),
-        (
-            Field::RD_KAFKA_VTYPE_MSGFLAGS,
-            Value {
-                i: sys::RD_KAFKA_MSG_F_COPY,
-            },
-        ),
-        (Field::RD_KAFKA_VTYPE_KEY, memory(key)),
-        (Field::RD_KAFKA_VTYPE_VALUE, memory(value)),
-        (
-            Field::RD_KAFKA_VTYPE_HEADERS,
-            Value {
-                headers: headers.ptr,
-            },
-        ),
-        (Field::RD_KAFKA_VTYPE_OPAQUE, Value { ptr: delivery }),
-    ]
-    .map(|(vtype, u)| sys::rd_kafka_vu_t { vtype, u });
-    // SAFETY: the handle is live, each field is of its type, and the bytes are copied. The error is ours to free.
-    let refused = unsafe {
-        Owned::new(
-            sys::rd_kafka_produceva(
-                producer.client().native_ptr(),
-                fields.as_ptr(),
-                fields.len(),
-            ),
-            sys::rd_kafka_error_destroy,
-        )
-    };
-    let Ok(refused) = refused else {
-        // The queued record owns them now.
-        mem::forget(headers);
-        return Ok(());
-    };
-    // SAFETY: it was made above, and what is not queued is never told of. The error is live.
-    unsafe {
-        drop(C::DeliveryOpaque::from_ptr(delivery));
-        code(refused.ptr).check()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ffi::produce::new_headers;
 
     fn round_trip(headers: &[Header]) -> Result<Vec<Header>, Fault> {
         let list = new_headers(headers).unwrap();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use offset_guard::domain::guard::record::TimestampType;
 use offset_guard::domain::offset::{Fault, TopicPartition};
 use offset_guard::kafka::{Auth, ConnectionSettings, GroupReader};
-use offset_guard::ports::{ReadLimits, ReadRecords, RecordsRead, View};
+use offset_guard::ports::{ReadGroups, ReadLimits, ReadRecords, RecordsRead, View};
 use offset_guard_local::client::{Client, Record as Produced};
 use offset_guard_tests::{Outcome, PATIENCE};
 

@@ -10,6 +10,7 @@ use offset_guard::domain::group::Activity;
 use offset_guard::domain::offset::GroupId;
 use offset_guard::error::Error;
 use offset_guard::kafka::{GroupReader, GroupWriter, RecordReader};
+use offset_guard::ports::ReadGroups;
 use offset_guard::wire::PlanStep;
 use offset_guard_local::client::{MemberOptions, Protocol};
 use offset_guard_local::kafka::ConsoleConsumer;

@@ -5,6 +5,7 @@ use std::error::Error;
 use offset_guard::domain::checkpoint::Anomaly;
 use offset_guard::domain::offset::{GroupId, TopicPartition};
 use offset_guard::kafka::GroupReader;
+use offset_guard::ports::ReadGroups;
 use offset_guard_local::kafka::Version;
 use offset_guard_local::stack::Stack;
 use offset_guard_tests::{CLASSIC_ON_4, Outcome, World, shared_options};

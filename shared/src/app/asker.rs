@@ -1,5 +1,6 @@
-//! Names of executions. An execution's name is used once, so it must be the asker's own: nobody else's key, no plan's id
-//! and no name that the sweep gives may stand in its way, or it in theirs.
+//! Askers over HTTP, and the names of the executions that their keys stand for. An execution's name is used once, so it
+//! must be the asker's own: nobody else's key, no plan's id and no name that the sweep gives may stand in its way, or it in
+//! theirs.
 
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
@@ -10,7 +11,7 @@ use crate::domain::identity::Identity;
 const LONGEST_NAME: usize = 80;
 
 /// The longest Idempotency-Key, in characters.
-pub(super) const LONGEST_KEY: usize = 128;
+pub const LONGEST_KEY: usize = 128;
 
 /// What stands between the asker and the key. No plan's id holds one, no name that the sweep gives, and no asker as it
 /// is written in front, so the first one in a name ends the asker.
@@ -21,7 +22,7 @@ const PERSON: &str = "v1";
 
 /// Who asks over HTTP.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Asker<'a> {
+pub enum Asker<'a> {
     /// A sender, by its name in the configuration.
     Sender(&'a str),
     /// A person, by the issuer's word.
@@ -29,7 +30,8 @@ pub(super) enum Asker<'a> {
 }
 
 /// Whether a caller's key can be taken: it names a request, and stands in a path as it is.
-pub(super) fn is_key(key: &str) -> bool {
+#[must_use]
+pub fn is_key(key: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-._~:@".contains(c);
     key.starts_with(|c: char| c.is_ascii_alphanumeric())
         && key.len() <= LONGEST_KEY
@@ -37,7 +39,8 @@ pub(super) fn is_key(key: &str) -> bool {
 }
 
 /// The name of the execution that one asker's key stands for. What cannot be written as it is, is hashed.
-pub(super) fn execution_name(asker: Asker<'_>, key: &str) -> String {
+#[must_use]
+pub fn name_execution(asker: Asker<'_>, key: &str) -> String {
     if let Asker::Sender(sender) = asker {
         let name = format!("{sender}{BETWEEN}{key}");
         // With CloudWatch logs, as the machine has them, a name has no other characters.
@@ -105,15 +108,15 @@ mod tests {
 
     #[test]
     fn a_name_begins_with_its_sender_and_is_readable_where_it_can_be() {
-        let name = |sender, key| execution_name(Asker::Sender(sender), key);
+        let name = |sender, key| name_execution(Asker::Sender(sender), key);
         assert_eq!(name("oncall", "release-42_a"), "oncall_release-42_a");
         assert_eq!(name("oncall", "release-4.2").len(), "oncall__".len() + 32);
         assert!(name("oncall", "release-4.2").starts_with("oncall__"));
         assert_eq!(name("oncall", "release-4.2"), name("oncall", "release-4.2"));
         let person = Identity::new("https://id.example", "7", "Mara Ito");
-        assert!(execution_name(Asker::Person(&person), "release").starts_with("v1__"));
+        assert!(name_execution(Asker::Person(&person), "release").starts_with("v1__"));
         let renamed = Identity::new("https://id.example", "7", "Mara");
-        let of = |person| execution_name(Asker::Person(person), "release");
+        let of = |person| name_execution(Asker::Person(person), "release");
         assert_eq!(of(&person), of(&renamed));
     }
 
@@ -144,7 +147,7 @@ mod tests {
             ("i", "v1"),
         ];
         let people = people.map(|(issuer, subject)| Identity::new(issuer, subject, "Mara"));
-        let hashed = execution_name(Asker::Sender("a_b"), "k");
+        let hashed = name_execution(Asker::Sender("a_b"), "k");
         let hash = hashed.rsplit('_').next().unwrap();
         let keys = [
             "k",
@@ -169,7 +172,7 @@ mod tests {
         let mut seen = BTreeMap::new();
         for asker in &askers {
             for key in keys.iter().filter(|key| is_key(key)) {
-                let name = execution_name(*asker, key);
+                let name = name_execution(*asker, key);
                 assert!((1..=LONGEST_NAME).contains(&name.len()), "{name}");
                 assert!(
                     name.chars()
