@@ -2,30 +2,110 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::aws::msk_iam::MskIamTokens;
 use crate::aws::secrets::{Secret, Secrets, SecretsError};
-use crate::config::{AuthKind, ClusterConfig};
+use crate::config::{AuthKind, ClusterConfig, Config};
 use crate::error::Error;
-use crate::kafka::{Auth, ConnectionSettings, SaslCredentials};
-use crate::rest_proxy;
+use crate::failure::chain;
+use crate::kafka::{
+    Auth, ConnectionSettings, GroupReader, GroupWriter, ReaderProgram, RecordKeeper, RecordReader,
+    SaslCredentials,
+};
+use crate::ports::{Brokers, Role};
+use crate::rest_proxy::{self, RestProxy};
 
-/// Which of a cluster's principals to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// May describe.
-    Read,
-    /// May describe, read records and write to the quarantine topic.
-    Guard,
-    /// May commit for the watched groups.
-    Apply,
+/// The clusters of the configuration, with their secrets.
+#[derive(Debug, Clone)]
+pub struct KafkaBrokers {
+    config: Arc<Config>,
+    secrets: Secrets,
+    deadline: Option<Instant>,
+}
+
+impl KafkaBrokers {
+    /// The clusters of `config`. No read ends later than it takes by itself.
+    #[must_use]
+    pub fn new(config: Arc<Config>, secrets: Secrets) -> Self {
+        Self {
+            config,
+            secrets,
+            deadline: None,
+        }
+    }
+
+    /// The same, with no read lasting beyond `deadline`.
+    #[must_use]
+    pub fn until(self, deadline: Instant) -> Self {
+        Self {
+            deadline: Some(deadline),
+            ..self
+        }
+    }
+
+    fn configured(&self, cluster: &str) -> Result<&ClusterConfig, Error> {
+        self.config
+            .cluster(Some(cluster))
+            .ok_or_else(|| Error::Broken(format!("cluster {cluster} is not configured")))
+    }
+
+    async fn settings(&self, cluster: &str, role: Role) -> Result<ConnectionSettings, Error> {
+        settings(self.configured(cluster)?, role, &self.secrets).await
+    }
+}
+
+impl Brokers for KafkaBrokers {
+    type Groups = GroupReader;
+    type Records = RecordReader;
+    type Keeper = RecordKeeper;
+    type Writer = GroupWriter;
+
+    async fn groups(&self, cluster: &str, role: Role) -> Result<GroupReader, Error> {
+        let reader = GroupReader::connect(self.settings(cluster, role).await?)?;
+        Ok(match self.deadline {
+            Some(deadline) => reader.until(deadline),
+            None => reader,
+        })
+    }
+
+    async fn records(&self, cluster: &str, role: Role) -> Result<RecordReader, Error> {
+        let settings = self.settings(cluster, role).await?;
+        let reader = RecordReader::connect(settings, ReaderProgram::this())?;
+        Ok(match self.deadline {
+            Some(deadline) => reader.until(deadline),
+            None => reader,
+        })
+    }
+
+    async fn keeper(&self, cluster: &str) -> Result<RecordKeeper, Error> {
+        let settings = self.settings(cluster, Role::Guard).await?;
+        Ok(RecordKeeper::connect(settings)?)
+    }
+
+    async fn writer(&self, cluster: &str) -> Result<GroupWriter, Error> {
+        let settings = self.settings(cluster, Role::Apply).await?;
+        Ok(GroupWriter::connect(&settings)?)
+    }
+
+    async fn rest_proxy(&self, cluster: &str) -> Result<Option<RestProxy>, Error> {
+        let configured = self.configured(cluster)?;
+        let Some(url) = configured.rest_proxy_url.clone() else {
+            return Ok(None);
+        };
+        let credentials = rest_proxy_credentials(configured, &self.secrets).await;
+        Ok(Some(RestProxy {
+            credentials: credentials.map_err(|error| chain(&error)),
+            url,
+        }))
+    }
 }
 
 /// How to connect to `cluster` as `role`.
 ///
 /// # Errors
 /// The secret cannot be read, or does not hold what the cluster's authentication needs.
-pub async fn settings(
+async fn settings(
     cluster: &ClusterConfig,
     role: Role,
     secrets: &Secrets,
@@ -79,7 +159,7 @@ pub async fn settings(
 ///
 /// # Errors
 /// The secret cannot be read, or has one of the two fields alone.
-pub async fn rest_proxy_credentials(
+async fn rest_proxy_credentials(
     cluster: &ClusterConfig,
     secrets: &Secrets,
 ) -> Result<Option<rest_proxy::Credentials>, Error> {

@@ -1,23 +1,25 @@
 //! What a function's process is given: read once at cold start, and every fault named by its variable.
 
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use aws_config::SdkConfig;
 use lambda_runtime::tracing::subscriber;
 use lambda_runtime::tracing::subscriber::filter::{EnvFilter, LevelFilter};
 use serde_json::Value;
 
-use crate::app::guard::{SecondSource, Sources};
+use crate::app::context::Context;
 use crate::aws::lambda::Functions;
 use crate::aws::secrets::Secrets;
-use crate::aws::step_functions::Executions;
-use crate::config::{ClusterConfig, Config};
-use crate::connect::{Role, rest_proxy_credentials, settings};
+use crate::aws::step_functions::StepFunctions;
+use crate::config::Config;
+use crate::connect::KafkaBrokers;
 use crate::domain::refusal::Refusal;
 use crate::environment::{EnvError, optional, required};
 use crate::error::Error;
 use crate::failure::chain;
-use crate::kafka::{self, ReaderProgram};
+use crate::ports::{Clock, NotifyError};
+use crate::slack::Slack;
 use crate::store::Store;
 
 /// Whether applying is on where the table does not say. A function that asks has to be told: a variable that is missing or
@@ -59,28 +61,12 @@ fn filter(level: &str) -> String {
     format!("{},offset_guard={level}", level.min(LevelFilter::INFO))
 }
 
-/// What the guard speaks to a cluster with.
-pub type GuardSources = Sources<kafka::GroupReader, kafka::RecordReader, kafka::RecordKeeper>;
-
-impl GuardSources {
-    /// The same with no read lasting beyond `deadline`.
-    #[must_use]
-    pub fn until(self, deadline: Instant) -> Self {
-        Self {
-            groups: self.groups.until(deadline),
-            records: self.records.until(deadline),
-            keeper: self.keeper,
-            proxy: self.proxy,
-        }
-    }
-}
-
 /// Everything that all functions share.
 #[derive(Debug)]
 pub struct Env {
     sdk: SdkConfig,
     /// The configuration.
-    pub config: Config,
+    pub config: Arc<Config>,
     /// The table.
     pub store: Store,
     /// Secrets by ARN.
@@ -115,7 +101,7 @@ impl Env {
         let secrets = Secrets::new(aws_sdk_secretsmanager::Client::new(&sdk));
         tracing::info!(config_hash = config.hash(), "started");
         Ok(Self {
-            config,
+            config: Arc::new(config),
             store,
             secrets,
             apply_enabled: apply_enabled(
@@ -148,10 +134,27 @@ impl Env {
         self.steps.iter().any(|allowed| allowed == step)
     }
 
-    /// Step Functions.
+    /// What the use cases work with, in a function that notifies nobody.
     #[must_use]
-    pub fn executions(&self) -> Executions {
-        Executions::new(aws_sdk_sfn::Client::new(&self.sdk))
+    pub fn context(&self) -> Context<KafkaBrokers> {
+        self.context_with(Slack::new(Err(NotifyError::NotConfigured)))
+    }
+
+    /// What the use cases work with, in a function that notifies people.
+    #[must_use]
+    pub fn context_with(&self, notifier: Slack) -> Context<KafkaBrokers> {
+        // Functions that start or describe no execution are not told of the state machine.
+        let state_machine = optional("OFFSET_GUARD_STATE_MACHINE").unwrap_or_default();
+        let client = aws_sdk_sfn::Client::new(&self.sdk);
+        Context {
+            config: self.config.clone(),
+            store: self.store.clone(),
+            brokers: KafkaBrokers::new(self.config.clone(), self.secrets.clone()),
+            executions: Arc::new(StepFunctions::new(client, state_machine)),
+            notifier: Arc::new(notifier),
+            clock: Clock::system(),
+            apply_enabled: self.apply_enabled,
+        }
     }
 
     /// Lambda.
@@ -159,74 +162,15 @@ impl Env {
     pub fn functions(&self) -> Functions {
         Functions::new(aws_sdk_lambda::Client::new(&self.sdk))
     }
+}
 
-    /// A reader for a cluster by its name in the configuration.
-    ///
-    /// # Errors
-    /// The cluster is not configured, or its secret is not usable.
-    pub async fn reader(&self, cluster: &str, role: Role) -> Result<kafka::GroupReader, Error> {
-        Ok(kafka::GroupReader::connect(
-            self.settings(cluster, role).await?,
-        )?)
-    }
-
-    /// A writer for a cluster, as the principal that may commit.
-    ///
-    /// # Errors
-    /// The cluster is not configured, or its secret is not usable.
-    pub async fn writer(&self, cluster: &str) -> Result<kafka::GroupWriter, Error> {
-        let settings = self.settings(cluster, Role::Apply).await?;
-        Ok(kafka::GroupWriter::connect(&settings)?)
-    }
-
-    /// A reader of records for a cluster.
-    ///
-    /// # Errors
-    /// The cluster is not configured, or its secret is not usable.
-    pub async fn records(&self, cluster: &str, role: Role) -> Result<kafka::RecordReader, Error> {
-        Ok(kafka::RecordReader::connect(
-            self.settings(cluster, role).await?,
-            ReaderProgram::this(),
-        )?)
-    }
-
-    /// Everything that the guard needs of a cluster.
-    ///
-    /// # Errors
-    /// The cluster is not configured, or its secret is not usable.
-    pub async fn guard(&self, cluster: &str) -> Result<GuardSources, Error> {
-        let settings = self.settings(cluster, Role::Guard).await?;
-        let configured = self.configured(cluster)?;
-        let proxy = match configured.rest_proxy_url.clone() {
-            None => None,
-            Some(url) => Some(SecondSource {
-                credentials: rest_proxy_credentials(configured, &self.secrets)
-                    .await
-                    .map_err(|error| chain(&error)),
-                url,
-            }),
-        };
-        Ok(Sources {
-            groups: kafka::GroupReader::connect(settings.clone())?,
-            records: kafka::RecordReader::connect(settings.clone(), ReaderProgram::this())?,
-            keeper: kafka::RecordKeeper::connect(settings)?,
-            proxy,
-        })
-    }
-
-    async fn settings(
-        &self,
-        cluster: &str,
-        role: Role,
-    ) -> Result<kafka::ConnectionSettings, Error> {
-        settings(self.configured(cluster)?, role, &self.secrets).await
-    }
-
-    fn configured(&self, cluster: &str) -> Result<&ClusterConfig, Error> {
-        self.config
-            .cluster(Some(cluster))
-            .ok_or_else(|| Error::Broken(format!("cluster {cluster} is not configured")))
-    }
+/// How much of an invocation is left.
+#[must_use]
+pub fn time_left(context: &lambda_runtime::Context) -> Duration {
+    context
+        .deadline()
+        .duration_since(SystemTime::now())
+        .unwrap_or_default()
 }
 
 /// Reads an event, or says what is wrong with it.

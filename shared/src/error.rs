@@ -3,12 +3,10 @@
 use lambda_runtime::Diagnostic;
 
 use crate::aws::secrets::SecretsError;
-use crate::aws::step_functions::ExecutionsError;
 use crate::domain::ids::ExecutionArn;
 use crate::environment::EnvError;
 use crate::failure::{ErrorClass, chain};
-use crate::ports::{BrokerError, BrokerErrorClass};
-use crate::slack::SlackError;
+use crate::ports::{BrokerError, BrokerErrorClass, ExecutionsError, NotifyError};
 use crate::store::{self, StoreError};
 
 /// Everything that can fail in a use case.
@@ -28,7 +26,7 @@ pub enum Error {
     Executions(#[from] ExecutionsError),
     /// Slack.
     #[error("telling the people failed")]
-    Slack(#[from] SlackError),
+    Slack(#[from] NotifyError),
     /// Secrets Manager.
     #[error("reading a secret failed")]
     Secrets(#[from] SecretsError),

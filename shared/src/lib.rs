@@ -2,7 +2,7 @@
 //!
 //! - [`domain`]: the rules. Pure; it decides.
 //! - [`app`]: the use cases. Each reads, lets the domain decide, and does what it decided.
-//! - [`ports`]: what the use cases need of Kafka; [`kafka`] is the adapter.
+//! - [`ports`]: what the use cases need of the outside; [`kafka`] is the adapter to brokers.
 //! - [`store`]: the table; [`aws`]: everything else of AWS; [`slack`]: messages.
 //! - [`rest_proxy`]: a second, read-only source of what a group is.
 //! - [`page`]: the approval page; [`oidc`]: how people sign in to it; [`api`]: alerts and operators' requests.
@@ -12,7 +12,6 @@
 #![forbid(unsafe_code)]
 
 pub use offset_guard_domain as domain;
-pub use offset_guard_domain::ports;
 pub use offset_guard_kafka as kafka;
 
 mod address;
@@ -27,6 +26,7 @@ pub mod error;
 pub mod failure;
 pub mod oidc;
 pub mod page;
+pub mod ports;
 pub mod rest_proxy;
 pub mod slack;
 pub mod store;

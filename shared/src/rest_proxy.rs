@@ -28,6 +28,15 @@ pub struct Credentials {
     pub password: Secret,
 }
 
+/// A REST Proxy of a cluster.
+#[derive(Debug, Clone)]
+pub struct RestProxy {
+    /// Its base URL.
+    pub url: Url,
+    /// The credentials, or why they are not known. That keeps nobody from asking the brokers.
+    pub credentials: Result<Option<Credentials>, String>,
+}
+
 /// Why there is no answer, or none that is of use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyError {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::BoxFuture;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use serde_json::Value;
@@ -9,6 +10,9 @@ use url::Url;
 
 use crate::address::hides;
 use crate::aws::metrics::{self, Metric};
+use crate::domain::audit::Audit;
+use crate::domain::guard::run::GuardRun;
+use crate::ports::{Notifier, NotifyError, Question};
 
 pub mod guard;
 pub mod messages;
@@ -24,41 +28,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(800);
 /// The longest of these pauses.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
-/// Why a message was not delivered. The webhook's URL is a secret, so no error of the HTTP client is kept: it would
-/// name the URL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum SlackError {
-    /// No webhook is configured.
-    #[error("no Slack webhook is configured, so nobody would hear of it")]
-    NotConfigured,
-    /// What is configured gives no webhook.
-    #[error(
-        "the secret of Slack's webhook cannot be read or holds no https URL, so nobody would hear of it"
-    )]
-    Unusable,
-    /// Slack said no.
-    #[error("Slack answered with status {0}")]
-    Status(u16),
-    /// Slack could not be reached.
-    #[error("Slack could not be reached")]
-    Unreachable,
-}
-
-impl SlackError {
-    /// Whether the same message may be taken later: Slack is out of reach or out of order, or has had too many.
-    #[must_use]
-    pub fn may_pass(self) -> bool {
-        match self {
-            Self::Unreachable => true,
-            Self::Status(status) => status == 429 || status >= 500,
-            Self::NotConfigured | Self::Unusable => false,
-        }
-    }
-}
-
 /// An incoming webhook of Slack.
 pub struct Slack {
-    webhook: Result<Url, SlackError>,
+    webhook: Result<Url, NotifyError>,
     client: reqwest::Client,
 }
 
@@ -75,11 +47,11 @@ impl Slack {
     /// A client for `webhook`, or one that says why there is none. A message may hold the link of an approval, so it goes
     /// nowhere in the clear but to this machine.
     #[must_use]
-    pub fn new(webhook: Result<Url, SlackError>) -> Self {
+    pub fn new(webhook: Result<Url, NotifyError>) -> Self {
         let client = reqwest::Client::builder().redirect(Policy::none()).build();
         let webhook = webhook.and_then(|url| match hides(&url) && client.is_ok() {
             true => Ok(url),
-            false => Err(SlackError::Unusable),
+            false => Err(NotifyError::Unusable),
         });
         Self {
             webhook,
@@ -87,25 +59,9 @@ impl Slack {
         }
     }
 
-    /// Sends a message about something that is on record; tries again for seconds. One that is not delivered is counted,
-    /// so that an alarm sees a dead Slack whatever else becomes of it.
-    ///
-    /// # Errors
-    /// It was not delivered.
-    pub async fn send(&self, message: &Value) -> Result<(), SlackError> {
-        self.deliver(message, RESULT).await
-    }
-
-    /// Sends a message that an execution waits for, and tries again for as long as the function has time: others may have
-    /// used up what Slack takes.
-    ///
-    /// # Errors
-    /// It was not delivered.
-    pub async fn ask(&self, message: &Value) -> Result<(), SlackError> {
-        self.deliver(message, QUESTION).await
-    }
-
-    async fn deliver(&self, message: &Value, patience: Duration) -> Result<(), SlackError> {
+    /// Sends a message, and tries again for as long as `patience`. One that is not delivered is counted, so that an alarm
+    /// sees a dead Slack whatever else becomes of it.
+    async fn deliver(&self, message: &Value, patience: Duration) -> Result<(), NotifyError> {
         let sent = self.try_for(message, patience).await;
         if sent.is_err() {
             metrics::count(Metric::SlackNotDelivered);
@@ -113,7 +69,7 @@ impl Slack {
         sent
     }
 
-    async fn try_for(&self, message: &Value, patience: Duration) -> Result<(), SlackError> {
+    async fn try_for(&self, message: &Value, patience: Duration) -> Result<(), NotifyError> {
         let webhook = self.webhook.as_ref().map_err(|error| *error)?;
         let began = Instant::now();
         let mut pause = FIRST_PAUSE;
@@ -122,13 +78,13 @@ impl Slack {
                 Ok(answer) if answer.status().is_success() => return Ok(()),
                 Ok(answer) => {
                     let status = answer.status();
-                    let error = SlackError::Status(status.as_u16());
+                    let error = NotifyError::Status(status.as_u16());
                     if !error.may_pass() {
                         return Err(error);
                     }
                     (error, retry_after(answer.headers()))
                 }
-                Err(_) => (SlackError::Unreachable, None),
+                Err(_) => (NotifyError::Unreachable, None),
             };
             let wait = told_to_wait.unwrap_or(pause);
             if began.elapsed() + wait > patience {
@@ -142,6 +98,31 @@ impl Slack {
     async fn post(&self, webhook: &Url, message: &Value) -> reqwest::Result<reqwest::Response> {
         let request = self.client.post(webhook.clone()).timeout(TIMEOUT);
         request.json(message).send().await
+    }
+}
+
+impl Notifier for Slack {
+    fn ask_approval<'a>(
+        &'a self,
+        question: Question<'a>,
+    ) -> BoxFuture<'a, Result<(), NotifyError>> {
+        let message = messages::approval(
+            question.plan,
+            question.recovery,
+            question.approval,
+            question.link,
+        );
+        // Others may have used up what Slack takes at the moment, and here an execution waits for this very message.
+        let patience = if question.is_first { QUESTION } else { RESULT };
+        Box::pin(async move { self.deliver(&message, patience).await })
+    }
+
+    fn report_result<'a>(&'a self, audit: &'a Audit) -> BoxFuture<'a, Result<(), NotifyError>> {
+        Box::pin(async move { self.deliver(&messages::result(audit), RESULT).await })
+    }
+
+    fn report_findings<'a>(&'a self, run: &'a GuardRun) -> BoxFuture<'a, Result<(), NotifyError>> {
+        Box::pin(async move { self.deliver(&guard::guard_alert(run), RESULT).await })
     }
 }
 
@@ -187,7 +168,7 @@ mod tests {
         ])
         .await;
         let began = Instant::now();
-        assert_eq!(slack.ask(&json!({"text": "x"})).await, Ok(()));
+        assert_eq!(slack.deliver(&json!({"text": "x"}), QUESTION).await, Ok(()));
         assert!(began.elapsed() >= Duration::from_secs(3));
         assert_eq!(served.await.unwrap(), 3);
     }
@@ -195,8 +176,8 @@ mod tests {
     #[tokio::test]
     async fn what_takes_longer_than_there_is_time_is_given_up_at_once() {
         let (slack, served) = webhook(&["429 Too Many Requests\r\nretry-after: 3600"]).await;
-        let sent = slack.ask(&json!({"text": "x"})).await;
-        assert_eq!(sent, Err(SlackError::Status(429)));
+        let sent = slack.deliver(&json!({"text": "x"}), QUESTION).await;
+        assert_eq!(sent, Err(NotifyError::Status(429)));
         assert_eq!(served.await.unwrap(), 1);
     }
 
@@ -208,9 +189,9 @@ mod tests {
             &["307 Temporary Redirect\r\nlocation: /elsewhere"],
         ] {
             let (slack, served) = webhook(answer).await;
-            let sent = slack.ask(&json!({"text": "x"})).await;
+            let sent = slack.deliver(&json!({"text": "x"}), QUESTION).await;
             assert!(
-                matches!(sent, Err(SlackError::Status(302 | 307))),
+                matches!(sent, Err(NotifyError::Status(302 | 307))),
                 "{sent:?}"
             );
             assert_eq!(served.await.unwrap(), 1);
@@ -221,8 +202,8 @@ mod tests {
     async fn nothing_goes_out_in_the_clear() {
         for url in ["http://hooks.slack.com/services/x", "ftp://127.0.0.1/x"] {
             let slack = Slack::new(Ok(url.parse().unwrap()));
-            let sent = slack.ask(&json!({"text": "x"})).await;
-            assert_eq!(sent, Err(SlackError::Unusable), "{url}");
+            let sent = slack.deliver(&json!({"text": "x"}), QUESTION).await;
+            assert_eq!(sent, Err(NotifyError::Unusable), "{url}");
         }
     }
 }

@@ -11,12 +11,13 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use offset_guard::app::context::Context;
 use offset_guard::app::{apply, approval, checkpoint, observe, plan, plan_id, verify};
 use offset_guard::config::Config;
-use offset_guard::connect::Role;
 use offset_guard::domain::approval::{Approval, Decision};
 use offset_guard::domain::ids::ExecutionArn;
 use offset_guard::domain::offset::GroupId;
@@ -25,7 +26,7 @@ use offset_guard::domain::recovery::Outcome as Recovered;
 use offset_guard::domain::testing::pending_approval;
 use offset_guard::env::{Env, written};
 use offset_guard::kafka::{Auth, ConnectionSettings, GroupReader};
-use offset_guard::ports::ReadGroups;
+use offset_guard::ports::{Brokers, ReadGroups, Role};
 use offset_guard::store::{LinkHash, Store, TaskToken};
 use offset_guard::wire::{CheckpointEvent, PlanStep};
 use offset_guard_local::aws::LocalAws;
@@ -33,6 +34,7 @@ use offset_guard_local::client::Client;
 use offset_guard_local::kafka::Kafka;
 use offset_guard_local::run::Run;
 use offset_guard_local::workdir::progress;
+use offset_guard_tests::context::context;
 use offset_guard_tests::{Outcome, bare, now, wide};
 use serde_json::json;
 use ulid::Ulid;
@@ -71,8 +73,11 @@ async fn step(name: &str, group: &str, execution: ExecutionArn, before: &str) ->
         return expect(seen.partitions.len() == all && seen.faults().next().is_none());
     }
     let env = Env::start().await.map_err(|error| error.to_string())?;
-    let read = async |cluster: &str| env.reader(cluster, Role::Read).await;
-    let write = async |cluster: &str| env.writer(cluster).await;
+    let ctx = Context {
+        apply_enabled: true,
+        ..env.context()
+    };
+    let read = async |cluster: &str| ctx.brokers.groups(cluster, Role::Read).await;
     let (config, store) = (&env.config, &env.store);
     let started_at: Timestamp = before.parse()?;
     let on_plan = PlanStep {
@@ -93,20 +98,15 @@ async fn step(name: &str, group: &str, execution: ExecutionArn, before: &str) ->
             plan::run(config, store, &execution, started_at, &request, read).await?;
         }
         "observe" => {
-            observe::run(config, store, &on_plan, read).await?;
+            observe::observe_group(&ctx, &on_plan).await?;
         }
         "apply" => {
             let left = Duration::from_secs(120);
-            let connect = apply::Connect {
-                reader: read,
-                writer: write,
-                records: async |cluster: &str| env.records(cluster, Role::Apply).await,
-            };
-            let applied = apply::run(config, store, &on_plan, left, true, connect).await?;
+            let applied = apply::apply_plan(&ctx, &on_plan, left).await?;
             expect(applied.accepted == usize::try_from(wide::PARTITIONS)?)?;
         }
         "verify" => {
-            let verified = verify::run(store, &on_plan, read).await?;
+            let verified = verify::verify_plan(&ctx, &on_plan).await?;
             expect(verified.outcome == Some(Recovered::Verified))?;
         }
         other => return Err(format!("there is no step {other}").into()),
@@ -155,7 +155,7 @@ async fn bench() -> Outcome {
         kafka.bootstrap()
     );
     fs::write(&config, text)?;
-    let configured = Config::load(&config)?;
+    let configured = Arc::new(Config::load(&config)?);
 
     progress("Making a topic of 10,000 partitions ...");
     let client = Client::new(&kafka.bootstrap(), &[].into());
@@ -219,7 +219,13 @@ async fn bench() -> Outcome {
                     used
                 }
                 "observe" => {
-                    approve(&configured, &store, &execution.as_str().into(), &before).await?;
+                    approve(
+                        configured.clone(),
+                        &store,
+                        &execution.as_str().into(),
+                        &before,
+                    )
+                    .await?;
                     // A plan of several requests needs two looks that are a second apart.
                     measure(own("observe", &before)?, &log)?;
                     tokio::time::sleep(Duration::from_millis(1_100)).await;
@@ -257,7 +263,7 @@ fn build_kadm(dir: &Path) -> Result<PathBuf> {
 
 /// What the approver and the step after them do, as quickly as can be.
 async fn approve(
-    config: &Config,
+    config: Arc<Config>,
     store: &Store,
     execution: &ExecutionArn,
     before: &str,
@@ -285,7 +291,8 @@ async fn approve(
         execution: execution.clone(),
         plan_id: id,
     };
-    expect(approval::admit(config, store, &step, true).await?.admitted)
+    let ctx = context(config, store, ());
+    expect(approval::admit_plan(&ctx, &step).await?.admitted)
 }
 
 /// Runs a process to its end, its output in `log`.

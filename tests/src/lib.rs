@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use ulid::Ulid;
 
 pub mod bare;
+pub mod context;
 pub mod loopback;
 pub mod readme;
 pub mod situations;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use aws_credential_types::Credentials;
 use aws_sdk_sfn::config::retry::RetryConfig;
 use aws_sdk_sfn::config::{BehaviorVersion, Region};
-use offset_guard::aws::step_functions::Executions;
+use offset_guard::aws::step_functions::StepFunctions;
 use offset_guard::domain::ids::ExecutionArn;
 use serde_json::{Value, json};
 
@@ -26,17 +26,20 @@ struct Said {
     times: (f64, Option<f64>),
 }
 
+/// The ARN of the state machine whose executions the stand-in knows.
+pub const MACHINE: &str = "arn:aws:states:us-east-1:000000000000:stateMachine:recovery";
+
 /// When an execution started of which a test says nothing else, in seconds since 1970.
 pub const STARTED: f64 = 1_796_000_000.0;
 
 /// The stand-in; it ends when this is dropped.
 #[derive(Debug)]
-pub struct StepFunctions {
+pub struct SimulatedStepFunctions {
     known: Known,
     server: Server,
 }
 
-impl StepFunctions {
+impl SimulatedStepFunctions {
     /// One that knows no execution.
     ///
     /// # Errors
@@ -54,7 +57,7 @@ impl StepFunctions {
 
     /// A client of it.
     #[must_use]
-    pub fn executions(&self) -> Executions {
+    pub fn executions(&self) -> StepFunctions {
         executions(&self.server.url)
     }
 
@@ -92,12 +95,12 @@ impl StepFunctions {
 
 /// Step Functions, out of reach.
 #[must_use]
-pub fn unreachable() -> Executions {
+pub fn unreachable() -> StepFunctions {
     // Nothing listens on the discard port.
     executions("http://127.0.0.1:9")
 }
 
-fn executions(endpoint: &str) -> Executions {
+fn executions(endpoint: &str) -> StepFunctions {
     let config = aws_sdk_sfn::Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::new("us-east-1"))
@@ -105,7 +108,7 @@ fn executions(endpoint: &str) -> Executions {
         .retry_config(RetryConfig::disabled())
         .endpoint_url(endpoint)
         .build();
-    Executions::new(aws_sdk_sfn::Client::from_conf(config))
+    StepFunctions::new(aws_sdk_sfn::Client::from_conf(config), MACHINE.to_owned())
 }
 
 fn answer(known: &Known, request: &Request) -> (u16, String) {

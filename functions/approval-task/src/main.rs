@@ -5,12 +5,12 @@
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use offset_guard::app::approval::{self, Asking};
 use offset_guard::app::{reconcile, report, sweep};
-use offset_guard::aws::step_functions::Executions;
 use offset_guard::env::{Env, event};
 use offset_guard::environment;
 use offset_guard::error;
 use offset_guard::failure;
-use offset_guard::slack::{Slack, SlackError};
+use offset_guard::ports::NotifyError;
+use offset_guard::slack::Slack;
 use offset_guard::wire::ApprovalStep;
 use serde_json::{Value, json};
 use url::Url;
@@ -19,28 +19,21 @@ use url::Url;
 async fn main() -> Result<(), Error> {
     let env = Env::start().await?;
     let public_url = environment::url("OFFSET_GUARD_PUBLIC_URL")?;
-    let executions = env.executions();
-    let (env, executions, public_url) = (&env, &executions, &public_url);
+    environment::required("OFFSET_GUARD_STATE_MACHINE")?;
+    let (env, public_url) = (&env, &public_url);
     lambda_runtime::run(service_fn(move |received: LambdaEvent<Value>| {
-        task(env, executions, public_url, received.payload)
+        handle(env, public_url, received.payload)
     }))
     .await
 }
 
-async fn task(
-    env: &Env,
-    executions: &Executions,
-    public_url: &Url,
-    payload: Value,
-) -> Result<Value, error::Error> {
+async fn handle(env: &Env, public_url: &Url, payload: Value) -> Result<Value, error::Error> {
     env.allow(&payload)?;
-    let slack = Slack::new(slack_url(env).await);
-    let store = &env.store;
+    let ctx = &env.context_with(Slack::new(slack_url(env).await));
+    let swept = environment::optional("OFFSET_GUARD_SCHEDULES");
     let asking = Asking {
-        slack: &slack,
         public_url,
-        swept: environment::optional("OFFSET_GUARD_SCHEDULES")
-            .is_some_and(|state| state == "ENABLED"),
+        swept: swept.is_some_and(|state| state == "ENABLED"),
     };
     Ok(match event(payload)? {
         ApprovalStep::Request {
@@ -48,29 +41,24 @@ async fn task(
             plan_id,
             task_token,
         } => {
-            let asked =
-                approval::request(store, executions, asking, &execution, &plan_id, &task_token);
-            asked.await?;
+            approval::request_approval(ctx, asking, &execution, &plan_id, &task_token).await?;
             json!({})
         }
-        ApprovalStep::Admit(step) => {
-            json!(approval::admit(&env.config, store, &step, env.apply_enabled).await?)
-        }
+        ApprovalStep::Admit(step) => json!(approval::admit_plan(ctx, &step).await?),
         ApprovalStep::Confirm {
             execution,
             reconcile,
-        } => json!(reconcile::confirm(store, executions, &execution, &reconcile).await?),
+        } => json!(reconcile::confirm_reconcile(ctx, &execution, &reconcile).await?),
         ApprovalStep::Report {
             execution,
             started_at,
             state,
-        } => json!(report::run(store, executions, &slack, &execution, started_at, &state).await?),
+        } => json!(report::report_execution(ctx, &execution, started_at, &state).await?),
         ApprovalStep::Sweep { execution } => {
-            let machine = environment::required("OFFSET_GUARD_STATE_MACHINE")?;
             let execution = execution.as_ref();
-            let swept = sweep::run(store, executions, &machine, &slack, execution).await;
+            let swept = sweep::sweep_recoveries(ctx, execution).await;
             if execution.is_none() {
-                let told = approval::ask_again(store, executions, asking).await?;
+                let told = approval::ask_again(ctx, asking).await?;
                 tracing::info!(told.asked, told.given_up, "asked again for approvals");
             }
             json!(swept?)
@@ -79,12 +67,12 @@ async fn task(
 }
 
 /// The URL of Slack's incoming webhook. Without one an approval fails, and a report never does.
-async fn slack_url(env: &Env) -> Result<Url, SlackError> {
+async fn slack_url(env: &Env) -> Result<Url, NotifyError> {
     let arn =
-        environment::optional("OFFSET_GUARD_SLACK_SECRET").ok_or(SlackError::NotConfigured)?;
+        environment::optional("OFFSET_GUARD_SLACK_SECRET").ok_or(NotifyError::NotConfigured)?;
     let secret = env.secrets.get(&arn).await.map_err(|error| {
         tracing::error!(error = failure::chain(&error), "Slack's webhook is unknown");
-        SlackError::Unusable
+        NotifyError::Unusable
     })?;
-    Url::parse(secret.expose().trim()).map_err(|_| SlackError::Unusable)
+    Url::parse(secret.expose().trim()).map_err(|_| NotifyError::Unusable)
 }

@@ -2,13 +2,13 @@
 
 #![forbid(unsafe_code)]
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use lambda_runtime::{Error, LambdaEvent, service_fn};
-use offset_guard::app::guard::{self, Ends, GuardResult};
+use offset_guard::app::guard::{self, Ends, GuardResult, Sources};
 use offset_guard::app::incident;
 use offset_guard::domain::guard::verdict::Status;
-use offset_guard::env::{Env, written};
+use offset_guard::env::{Env, time_left, written};
 use offset_guard::environment;
 use offset_guard::error;
 use offset_guard::kafka;
@@ -27,36 +27,28 @@ fn main() -> Result<(), Error> {
 #[tokio::main]
 async fn run() -> Result<(), Error> {
     let env = Env::start().await?;
-    let machine = environment::required("OFFSET_GUARD_STATE_MACHINE")?;
-    let (env, machine) = (&env, machine.as_str());
+    environment::required("OFFSET_GUARD_STATE_MACHINE")?;
+    let env = &env;
     lambda_runtime::run(service_fn(move |received: LambdaEvent<Value>| {
-        handle(env, machine, received)
+        handle(env, received)
     }))
     .await
 }
 
-async fn handle(
-    env: &Env,
-    machine: &str,
-    received: LambdaEvent<Value>,
-) -> Result<Vec<GuardResult>, error::Error> {
+async fn handle(env: &Env, received: LambdaEvent<Value>) -> Result<Vec<GuardResult>, error::Error> {
     // A run that ends by itself says which groups it did not get to; one that is cut off says nothing.
-    let left = received
-        .context
-        .deadline()
-        .duration_since(SystemTime::now())
-        .unwrap_or_default();
-    let deadline = Instant::now() + left.saturating_sub(TO_STORE_AND_ANSWER);
-    let connect = async |cluster: &str| Ok(env.guard(cluster).await?.until(deadline));
-    let executions = env.executions();
+    let left = time_left(&received.context).saturating_sub(TO_STORE_AND_ANSWER);
+    let mut ctx = env.context();
+    ctx.brokers = ctx.brokers.until(Instant::now() + left);
+    let ctx = &ctx;
+    let connect = async |cluster: &str| Sources::connect(&ctx.brokers, cluster).await;
     let ends = Ends {
-        executions: &executions,
-        state_machine: machine,
+        executions: ctx.executions.as_ref(),
     };
     let event = written(GuardEvent::read(&received.payload))?;
-    let run = Box::pin(guard::run(&env.config, &env.store, ends, &event, connect));
+    let run = Box::pin(guard::run(&ctx.config, &ctx.store, ends, &event, connect));
     let seen = |results: &Vec<GuardResult>| results.iter().all(|r| r.status != Status::Unknown);
-    let run = incident::noted(&env.store, event.incident.as_deref(), run, seen);
+    let run = incident::run_for_incident(ctx, event.incident.as_deref(), run, seen);
     // Boxed: the future is deep, and too deep for the compiler within another one.
     Ok(Box::pin(run).await?.unwrap_or_default())
 }

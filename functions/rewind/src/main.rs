@@ -2,14 +2,12 @@
 
 #![forbid(unsafe_code)]
 
-use std::time::{Duration, SystemTime};
-
-use lambda_runtime::{Context, Error, LambdaEvent, service_fn};
+use lambda_runtime::{Error, LambdaEvent, service_fn};
 use offset_guard::app::{apply, observe, plan, rights, verify};
-use offset_guard::connect::Role;
-use offset_guard::env::{Env, event};
+use offset_guard::env::{Env, event, time_left};
 use offset_guard::error;
 use offset_guard::kafka;
+use offset_guard::ports::{Brokers, Role};
 use offset_guard::wire::RewindStep;
 use serde::Serialize;
 use serde_json::Value;
@@ -44,44 +42,30 @@ enum Answer {
 /// The steps are boxed: each is a deep future, and their types together would be too deep for the compiler.
 async fn handle(env: &Env, received: LambdaEvent<Value>) -> Result<Answer, error::Error> {
     env.allow(&received.payload)?;
-    let read = async |cluster: &str| env.reader(cluster, Role::Read).await;
-    let connect = apply::Connect {
-        reader: async |cluster: &str| env.reader(cluster, Role::Apply).await,
-        writer: async |cluster: &str| env.writer(cluster).await,
-        records: async |cluster: &str| env.records(cluster, Role::Apply).await,
-    };
-    let (config, store) = (&env.config, &env.store);
+    let ctx = env.context();
+    let read = async |cluster: &str| ctx.brokers.groups(cluster, Role::Read).await;
     Ok(match event(received.payload)? {
         RewindStep::Plan {
             execution,
             started_at,
             input,
         } => {
+            let (config, store) = (&ctx.config, &ctx.store);
             let planned = plan::run(config, store, &execution, started_at, &input, read);
             Answer::Plan(Box::pin(planned).await?)
         }
         RewindStep::Observe(step) => {
-            Answer::Observe(Box::pin(observe::run(config, store, &step, read)).await?)
+            Answer::Observe(Box::pin(observe::observe_group(&ctx, &step)).await?)
         }
         RewindStep::CheckRights(step) => {
-            Answer::CheckRights(Box::pin(rights::run(store, &step, connect.reader)).await?)
+            Answer::CheckRights(Box::pin(rights::check_rights(&ctx, &step)).await?)
         }
         RewindStep::Apply(step) => {
             let left = time_left(&received.context);
-            let on = env.apply_enabled;
-            let applied = apply::run(config, store, &step, left, on, connect);
-            Answer::Apply(Box::pin(applied).await?)
+            Answer::Apply(Box::pin(apply::apply_plan(&ctx, &step, left)).await?)
         }
         RewindStep::Verify(step) => {
-            Answer::Verify(Box::pin(verify::run(store, &step, read)).await?)
+            Answer::Verify(Box::pin(verify::verify_plan(&ctx, &step)).await?)
         }
     })
-}
-
-/// How much of this invocation is left.
-fn time_left(context: &Context) -> Duration {
-    context
-        .deadline()
-        .duration_since(SystemTime::now())
-        .unwrap_or_default()
 }

@@ -16,15 +16,15 @@ use serde_json::Value;
 async fn main() -> Result<(), Error> {
     let env = Env::start().await?;
     let callers = callers(&env)?;
+    environment::required("OFFSET_GUARD_STATE_MACHINE")?;
     let deps = WebhookDeps {
         functions: env.functions(),
-        executions: env.executions(),
+        executions: env.context().executions,
         guard: match callers {
             Callers::Senders => environment::required("OFFSET_GUARD_GUARD_FUNCTION")?,
             // Nobody asks the guard with a token.
             Callers::People(_) => String::new(),
         },
-        state_machine: environment::required("OFFSET_GUARD_STATE_MACHINE")?,
         callers,
         now: Timestamp::now,
         config: env.config,

@@ -147,6 +147,12 @@ impl Operator {
         })
     }
 
+    /// The ARN of the state machine.
+    #[must_use]
+    pub fn state_machine(&self) -> &str {
+        &self.state_machine
+    }
+
     /// The AWS SDK's configuration for the local AWS.
     #[must_use]
     pub fn sdk(&self) -> &SdkConfig {

@@ -17,6 +17,8 @@ mod recovery;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use aws_lambda_events::apigw::ApiGatewayV2httpResponse;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -28,9 +30,9 @@ use crate::app::hand_over::HandingOver;
 use crate::app::start_rewind::Starting;
 use crate::aws::lambda::Functions;
 use crate::aws::secrets::Secrets;
-use crate::aws::step_functions::Executions;
 use crate::config::{Config, Sender, SenderKind};
 use crate::failure::chain;
+use crate::ports::Executions;
 use crate::store::Store;
 pub use http::{Answer, LONGEST_BODY, Request};
 pub use people::TokenIssuer;
@@ -40,7 +42,7 @@ use problem::Problem;
 #[derive(Debug)]
 pub struct WebhookDeps {
     /// The senders, and the groups that they may name.
-    pub config: Config,
+    pub config: Arc<Config>,
     /// The table.
     pub store: Store,
     /// The senders' secrets.
@@ -48,11 +50,9 @@ pub struct WebhookDeps {
     /// Lambda.
     pub functions: Functions,
     /// Step Functions.
-    pub executions: Executions,
+    pub executions: Arc<dyn Executions>,
     /// Guard, by its ARN or name.
     pub guard: String,
-    /// The recovery state machine, by its ARN.
-    pub state_machine: String,
     /// Whom this deployment serves.
     pub callers: Callers,
     /// The clock.
@@ -82,8 +82,7 @@ impl WebhookDeps {
     fn starting(&self) -> Starting<'_> {
         Starting {
             store: &self.store,
-            executions: &self.executions,
-            state_machine: &self.state_machine,
+            executions: self.executions.as_ref(),
             now: self.now,
         }
     }
@@ -91,8 +90,7 @@ impl WebhookDeps {
     fn finding(&self) -> Finding<'_> {
         Finding {
             store: &self.store,
-            executions: &self.executions,
-            state_machine: &self.state_machine,
+            executions: self.executions.as_ref(),
         }
     }
 }

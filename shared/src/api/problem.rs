@@ -3,10 +3,10 @@
 use crate::app::hand_over::NotHandedOver;
 use crate::app::start_rewind::RewindNotStarted;
 use crate::aws::secrets::SecretsError;
-use crate::aws::step_functions::ExecutionsError;
 use crate::domain::refusal::Refusal;
 use crate::error::Error;
 use crate::failure::chain;
+use crate::ports::ExecutionsError;
 use crate::store::StoreError;
 
 use super::http::Answer;

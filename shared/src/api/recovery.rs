@@ -9,13 +9,13 @@ use super::http::Answer;
 use super::problem::Problem;
 use crate::app::asker::{Asker, is_key};
 use crate::app::find_recovery::{FoundRecovery, find_recovery};
-use crate::aws::step_functions::{Execution, Status};
 use crate::config::{Config, Sender};
 use crate::domain::audit::Audit;
 use crate::domain::offset::GroupId;
 use crate::domain::plan::{PlanRecord, PlanResult};
 use crate::domain::reasons;
 use crate::domain::recovery::Recovery;
+use crate::ports::{Execution, ExecutionStatus};
 
 /// Shows a recovery to an operator who may name its group: one that this asker asked for under the key `id`, or the one
 /// of the plan `id`. To all others it is as unknown as one that never was.
@@ -88,7 +88,7 @@ pub(super) fn stage(
     if audit.is_some() {
         return "ENDED";
     }
-    if execution.status != Status::Running {
+    if execution.status != ExecutionStatus::Running {
         // The sweep finds it, and writes its last word.
         return "ENDED_WITHOUT_REPORT";
     }
@@ -119,14 +119,14 @@ fn said(stage: &str, audit: Option<&Audit>) -> String {
     line.to_owned()
 }
 
-fn word(status: Status) -> &'static str {
+fn word(status: ExecutionStatus) -> &'static str {
     match status {
-        Status::Running => "RUNNING",
-        Status::Succeeded => "SUCCEEDED",
-        Status::Failed => "FAILED",
-        Status::TimedOut => "TIMED_OUT",
-        Status::Aborted => "ABORTED",
-        Status::Unknown => "UNKNOWN",
+        ExecutionStatus::Running => "RUNNING",
+        ExecutionStatus::Succeeded => "SUCCEEDED",
+        ExecutionStatus::Failed => "FAILED",
+        ExecutionStatus::TimedOut => "TIMED_OUT",
+        ExecutionStatus::Aborted => "ABORTED",
+        ExecutionStatus::Unknown => "UNKNOWN",
     }
 }
 

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::context::Context;
 use super::report::{Reported, end_invalid};
 use crate::domain::audit::{Audit, AuditStatus};
 use crate::domain::guard::run::{GUARD, GuardRun};
@@ -13,26 +14,21 @@ use crate::domain::ids::ExecutionArn;
 use crate::domain::refusal::Refusal;
 use crate::error::Error;
 use crate::failure::chain;
-use crate::slack::Slack;
-use crate::slack::guard::guard_alert;
-use crate::store::{Closed, Reporter, Store};
+use crate::store::{Closed, Reporter};
 use crate::wire::guard::AlertRef;
 
 /// How an execution ends whose input says that it is to tell of a run.
 ///
 /// # Errors
 /// The table failed.
-pub async fn run(
-    store: &Store,
-    slack: &Slack,
+pub async fn report_alert<B>(
+    ctx: &Context<B>,
     execution: &ExecutionArn,
     written: &Value,
 ) -> Result<Reported, Error> {
     match AlertRef::deserialize(written) {
-        Ok(alert) => tell(store, slack, execution, &alert).await,
-        Err(_) => Ok(end_invalid(store, slack, execution, unfounded())
-            .await?
-            .into()),
+        Ok(alert) => report_run(ctx, execution, &alert).await,
+        Err(_) => Ok(end_invalid(ctx, execution, unfounded()).await?.into()),
     }
 }
 
@@ -44,12 +40,12 @@ pub async fn run(
 ///
 /// # Errors
 /// The table failed.
-pub async fn tell(
-    store: &Store,
-    slack: &Slack,
+pub async fn report_run<B>(
+    ctx: &Context<B>,
     execution: &ExecutionArn,
     alert: &AlertRef,
 ) -> Result<Reported, Error> {
+    let store = &ctx.store;
     let stored = if alert.can_be_a_key() {
         store
             .guard_run(&alert.cluster, &alert.group, alert.at, &alert.run_id)
@@ -59,21 +55,18 @@ pub async fn tell(
     };
     let Some(run) = stored else {
         // The guard keeps a run before it has it told, so it was not the guard who asked for this.
-        return Ok(end_invalid(store, slack, execution, unfounded())
-            .await?
-            .into());
+        return Ok(end_invalid(ctx, execution, unfounded()).await?.into());
     };
-    let message = guard_alert(&run);
-    let audit = audit(run, execution, Timestamp::now());
+    let audit = audit(&run, execution, ctx.now());
     let closed = store.close(&audit, Reporter::Itself(&[])).await?;
     let mut reported = Reported::from(audit);
     if closed == Closed::Already && store.audit_told(execution).await? {
         return Ok(reported);
     }
-    match slack.send(&message).await {
+    match ctx.notifier.report_findings(&run).await {
         // Without this note the next to report tells it again, which is no reason to call this one failed.
         Ok(()) => {
-            if let Err(error) = store.note_audit_told(execution, Timestamp::now()).await {
+            if let Err(error) = store.note_audit_told(execution, ctx.now()).await {
                 tracing::warn!(
                     execution = execution.0,
                     error = chain(&error),
@@ -102,15 +95,15 @@ fn unfounded() -> Refusal {
     }
 }
 
-fn audit(run: GuardRun, execution: &ExecutionArn, at: Timestamp) -> Audit {
+fn audit(run: &GuardRun, execution: &ExecutionArn, at: Timestamp) -> Audit {
     let message = run.summary();
     Audit {
         at,
         // A plan that was proposed has an execution, and a record, of its own.
         plan: None,
-        execution: execution.to_owned(),
-        cluster_id: run.cluster_id,
-        group: Some(run.group),
+        execution: execution.clone(),
+        cluster_id: run.cluster_id.clone(),
+        group: Some(run.group.clone()),
         status: AuditStatus::Succeeded,
         code: format!("GUARD_{}", run.status),
         message,
@@ -122,7 +115,7 @@ fn audit(run: GuardRun, execution: &ExecutionArn, at: Timestamp) -> Audit {
         decider: None,
         decided_at: None,
         digest: None,
-        refusals: run.withheld,
+        refusals: run.withheld.clone(),
         outcome: None,
         partitions: Vec::new(),
     }

@@ -6,22 +6,22 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
+use super::context::Context;
+use super::load::load_recovery;
 use super::people::Known;
 use super::{observe_stable, reread};
-use crate::config::Config;
 use crate::domain::alter_size;
 use crate::domain::approval::{ApprovedPlan, Evidence, authorize};
 use crate::domain::guard::quarantine::Reread;
 use crate::domain::ids::PlanId;
 use crate::domain::offset::TopicPartition;
-use crate::domain::plan::{Plan, PlanResult};
+use crate::domain::plan::Plan;
 use crate::domain::reasons;
-use crate::domain::recovery::{AlterAnswer, LONGEST_REQUEST, Recovery};
+use crate::domain::recovery::{AlterAnswer, LONGEST_REQUEST};
 use crate::domain::refusal::Refusal;
 use crate::domain::rights;
 use crate::error::Error;
-use crate::ports::{AlterGroups, ReadGroups, ReadRecords};
-use crate::store::Store;
+use crate::ports::{AlterGroups, Brokers, ReadGroups, Role};
 use crate::wire::PlanStep;
 
 /// How long one alter request may take. Verify waits this long beyond the last moment in which one may be sent.
@@ -47,85 +47,48 @@ pub struct Applied {
     pub refused: Vec<String>,
 }
 
-/// A plan that is being executed, and its recovery.
-///
-/// # Errors
-/// One of the two is not there: that is a defect, since the execution comes from them.
-pub async fn load(store: &Store, id: &PlanId) -> Result<(Plan, Recovery), Error> {
-    let record = store.plan(id).await?;
-    let recovery = store.recovery(id).await?;
-    match (record.map(|record| record.result), recovery) {
-        (Some(PlanResult::Ready(plan)), Some(recovery)) => Ok((plan, recovery)),
-        _ => Err(Error::Broken(format!(
-            "plan {id} or its recovery is not on record"
-        ))),
-    }
-}
-
-/// How a cluster is reached, by its name in the configuration. Nothing is connected before it is needed.
-#[derive(Debug, Clone, Copy)]
-pub struct Connect<CR, CW, CD> {
-    /// To read groups.
-    pub reader: CR,
-    /// To alter them.
-    pub writer: CW,
-    /// To read records: only for a plan that passes some over.
-    pub records: CD,
-}
-
 /// Applies a plan. `left` is what is left of the invocation.
 ///
 /// # Errors
 /// Something failed. Whether anything was sent by then is on record, and Verify reads it.
-pub async fn run<R, W, D, CR, CW, CD>(
-    config: &Config,
-    store: &Store,
+pub async fn apply_plan<B: Brokers>(
+    ctx: &Context<B>,
     step: &PlanStep,
     left: Duration,
-    default_switch: bool,
-    connect: Connect<CR, CW, CD>,
-) -> Result<Applied, Error>
-where
-    R: ReadGroups,
-    W: AlterGroups,
-    D: ReadRecords,
-    CR: AsyncFn(&str) -> Result<R, Error>,
-    CW: AsyncFn(&str) -> Result<W, Error>,
-    CD: AsyncFn(&str) -> Result<D, Error>,
-{
+) -> Result<Applied, Error> {
     if left < LEAST_TIME {
         return Err(Error::OutOfTime {
             left_seconds: left.as_secs(),
             needed_seconds: LEAST_TIME.as_secs(),
         });
     }
-    let (plan, _) = load(store, &step.plan_id).await?;
+    let store = &ctx.store;
+    let (plan, _) = load_recovery(store, &step.plan_id).await?;
     let time = left.min(LONGEST_RUN);
     let left = SignedDuration::try_from(time).unwrap_or(LONGEST_REQUEST);
-    let apply_until = Timestamp::now() + left;
+    let apply_until = ctx.now() + left;
     if !store.begin_apply(&step.plan_id, apply_until).await? {
-        return refuse(store, &step.plan_id, apply_until, vec![Refusal::Fenced]).await;
+        return refuse(ctx, &step.plan_id, apply_until, vec![Refusal::Fenced]).await;
     }
-    let reader = (connect.reader)(&plan.cluster).await?;
+    let reader = ctx.brokers.groups(&plan.cluster, Role::Apply).await?;
     // Before the group is read: between that and the first request nothing else may take time. Half of the time is for
     // that: what is not read by then is a reason to refuse, and not an end that nobody reports.
     let rereads = if plan.skips.is_empty() {
         BTreeMap::new()
     } else {
         let until = Instant::now() + time / 2;
-        reread::reread(&(connect.records)(&plan.cluster).await?, &plan, until).await
+        let records = ctx.brokers.records(&plan.cluster, Role::Apply).await?;
+        reread::reread(&records, &plan, until).await
     };
     let door = Door {
-        config,
-        store,
+        ctx,
         step,
         plan: &plan,
         rereads: &rereads,
-        default_switch,
     };
     let approved = match door.open(&reader).await? {
         Ok(approved) => approved,
-        Err(refusals) => return refuse(store, &step.plan_id, apply_until, refusals).await,
+        Err(refusals) => return refuse(ctx, &step.plan_id, apply_until, refusals).await,
     };
     let stored = store
         .keep_pre_image(&step.plan_id, approved.pre_image())
@@ -135,37 +98,36 @@ where
         let refusal = Refusal::NotApproved {
             found: "another try of this recovery is under way".to_owned(),
         };
-        return refuse(store, &step.plan_id, apply_until, vec![refusal]).await;
+        return refuse(ctx, &step.plan_id, apply_until, vec![refusal]).await;
     }
-    let writer = (connect.writer)(&plan.cluster).await?;
-    let applied = send(store, step, &approved, &writer, apply_until, default_switch).await;
+    let writer = ctx.brokers.writer(&plan.cluster).await?;
+    let applied = send(ctx, step, &approved, &writer, apply_until).await;
     // The handle goes before anything else is said: an unsent request can leave for as long as it lives.
     writer.close().await;
     let applied = applied?;
     if applied.unknown == 0 {
-        let now = Timestamp::now();
-        store.end_apply(&step.plan_id, apply_until, now).await?;
+        store
+            .end_apply(&step.plan_id, apply_until, ctx.now())
+            .await?;
     }
     Ok(applied)
 }
 
 /// What is asked before anything is sent.
-struct Door<'a> {
-    config: &'a Config,
-    store: &'a Store,
+struct Door<'a, B> {
+    ctx: &'a Context<B>,
     step: &'a PlanStep,
     plan: &'a Plan,
     rereads: &'a BTreeMap<(TopicPartition, i64), Reread>,
-    default_switch: bool,
 }
 
-impl Door<'_> {
+impl<B: Brokers> Door<'_, B> {
     /// Reads everything again and asks the rules.
     async fn open<R: ReadGroups>(
         &self,
         reader: &R,
     ) -> Result<Result<ApprovedPlan, Vec<Refusal>>, Error> {
-        let (store, plan) = (self.store, self.plan);
+        let (store, plan) = (&self.ctx.store, self.plan);
         let partitions = plan.moves.iter().map(|m| m.partition.clone()).collect();
         let rights = reader
             .rights(&plan.group, &rights::topics(plan))
@@ -176,24 +138,28 @@ impl Door<'_> {
             .approval_of(&plan.id)
             .await?
             .map(|(_, approval)| approval);
-        let recovery = load(store, &plan.id).await?.1;
-        let known = Known::of(self.config, store, plan, &self.step.execution).await?;
+        let recovery = load_recovery(store, &plan.id).await?.1;
+        let known = Known::of(self.ctx, plan, &self.step.execution).await?;
         let claim = store.claim(&plan.cluster_id, &plan.group).await?;
         let pre_image = store.pre_image(&plan.id).await?;
         let config_hash = self
+            .ctx
             .config
             .resolve(&plan.cluster, &plan.group)
             .map_or(String::new(), |resolved| resolved.config_hash);
         Ok(authorize(
             plan,
             &Evidence {
-                now: Timestamp::now(),
+                now: self.ctx.now(),
                 execution: &self.step.execution,
                 approval: approval.as_ref(),
                 people: known.people(),
                 recovery: &recovery,
                 claim: claim.as_ref(),
-                apply_enabled: store.apply_switch().await?.unwrap_or(self.default_switch),
+                apply_enabled: store
+                    .apply_switch()
+                    .await?
+                    .unwrap_or(self.ctx.apply_enabled),
                 config_hash: &config_hash,
                 seen: &seen,
                 rights: &rights,
@@ -205,19 +171,19 @@ impl Door<'_> {
 }
 
 /// Sends the requests one at a time and stops at the first that is not accepted whole.
-async fn send<W: AlterGroups>(
-    store: &Store,
+async fn send<B: Brokers>(
+    ctx: &Context<B>,
     step: &PlanStep,
     approved: &ApprovedPlan,
-    writer: &W,
+    writer: &B::Writer,
     apply_until: Timestamp,
-    default_switch: bool,
 ) -> Result<Applied, Error> {
+    let store = &ctx.store;
     let attempt = ulid::Ulid::generate().to_string();
     let mut applied = Applied::default();
     let requests = approved.requests(alter_size::REQUEST_BYTES, alter_size::estimate_commit);
     for (index, request) in requests.iter().enumerate() {
-        if let Some(refusal) = stop(store, &step.plan_id, apply_until, default_switch).await? {
+        if let Some(refusal) = stop(ctx, &step.plan_id, apply_until).await? {
             let refusals = [refusal];
             applied.refused = reasons::codes(&refusals);
             store.note_refusals(&step.plan_id, &refusals).await?;
@@ -245,16 +211,15 @@ async fn send<W: AlterGroups>(
 }
 
 /// Why the next request must not be sent.
-async fn stop(
-    store: &Store,
+async fn stop<B>(
+    ctx: &Context<B>,
     plan: &PlanId,
     apply_until: Timestamp,
-    default_switch: bool,
 ) -> Result<Option<Refusal>, Error> {
-    let (open, switch) = store.may_send(plan).await?;
-    Ok(if !open || Timestamp::now() >= apply_until {
+    let (open, switch) = ctx.store.may_send(plan).await?;
+    Ok(if !open || ctx.now() >= apply_until {
         Some(Refusal::Fenced)
-    } else if !switch.unwrap_or(default_switch) {
+    } else if !switch.unwrap_or(ctx.apply_enabled) {
         Some(Refusal::ApplySwitchedOff)
     } else {
         None
@@ -286,14 +251,14 @@ fn rejection((partition, answer): &(TopicPartition, AlterAnswer)) -> Option<Refu
     }
 }
 
-async fn refuse(
-    store: &Store,
+async fn refuse<B>(
+    ctx: &Context<B>,
     plan: &PlanId,
     apply_until: Timestamp,
     refusals: Vec<Refusal>,
 ) -> Result<Applied, Error> {
-    store.note_refusals(plan, &refusals).await?;
-    store.end_apply(plan, apply_until, Timestamp::now()).await?;
+    ctx.store.note_refusals(plan, &refusals).await?;
+    ctx.store.end_apply(plan, apply_until, ctx.now()).await?;
     Ok(Applied {
         refused: reasons::codes(&refusals),
         ..Applied::default()

@@ -4,19 +4,18 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use url::Url;
 
-use super::apply::load;
+use super::context::Context;
 use super::link::LinkId;
+use super::load::load_recovery;
 use super::people::Known;
 use super::plan::CLAIM_MARGIN;
-use crate::aws::step_functions::Executions;
-use crate::config::Config;
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
 use crate::domain::ids::{ExecutionArn, PlanId};
 use crate::domain::refusal::Refusal;
 use crate::error::Error;
 use crate::failure::chain;
-use crate::slack::{Slack, messages};
-use crate::store::{LinkHash, Store, TaskToken};
+use crate::ports::Question;
+use crate::store::{LinkHash, TaskToken};
 use crate::wire::PlanStep;
 
 /// The waiting state's own time-out, as `infra/recovery.asl.json` has it.
@@ -33,8 +32,6 @@ const NOBODY_TOLD: &str = "OffsetGuard.NobodyTold";
 /// How people are asked.
 #[derive(Debug, Clone, Copy)]
 pub struct Asking<'a> {
-    /// Where they are told.
-    pub slack: &'a Slack,
     /// What begins the links.
     pub public_url: &'a Url,
     /// Whether sweeps come by, which tell what could not be told.
@@ -48,9 +45,8 @@ pub struct Asking<'a> {
 ///
 /// # Errors
 /// Not even the failure could be delivered.
-pub async fn request(
-    store: &Store,
-    executions: &Executions,
+pub async fn request_approval<B>(
+    ctx: &Context<B>,
     asking: Asking<'_>,
     execution: &ExecutionArn,
     plan: &PlanId,
@@ -60,16 +56,16 @@ pub async fn request(
         execution,
         plan,
         token,
-        until: Timestamp::now() + TASK_TIMEOUT - TASK_MARGIN,
+        until: ctx.now() + TASK_TIMEOUT - TASK_MARGIN,
         again: false,
     };
-    match ask(store, asking, first).await {
+    match ask(ctx, asking, first).await {
         Ok(()) => Ok(()),
         Err(error) => {
             let cause = chain(&error);
             tracing::error!(plan = plan.0, cause, "the approver could not be asked");
             let name = error.class().error_type();
-            executions.task_failed(token, name, &cause).await?;
+            ctx.executions.task_failed(token, name, &cause).await?;
             Ok(())
         }
     }
@@ -88,7 +84,8 @@ struct Waiting<'a> {
 }
 
 /// Asks for a decision, by a link of its own; an earlier request of the same plan is superseded.
-async fn ask(store: &Store, asking: Asking<'_>, waiting: Waiting<'_>) -> Result<(), Error> {
+async fn ask<B>(ctx: &Context<B>, asking: Asking<'_>, waiting: Waiting<'_>) -> Result<(), Error> {
+    let store = &ctx.store;
     let Waiting {
         execution,
         plan,
@@ -96,13 +93,13 @@ async fn ask(store: &Store, asking: Asking<'_>, waiting: Waiting<'_>) -> Result<
         until,
         again,
     } = waiting;
-    let (plan, recovery) = load(store, plan).await?;
+    let (plan, recovery) = load_recovery(store, plan).await?;
     if recovery.closed_at.is_some() || recovery.superseded_by.is_some() {
         // This step outlived its execution, or another plan took its place: nobody must be asked for what is over.
         return Err(Error::Broken(format!("plan {} is over", plan.id)));
     }
     let record = store.plan(&plan.id).await?;
-    let now = Timestamp::now();
+    let now = ctx.now();
     let approval = Approval {
         plan: plan.id.clone(),
         digest: plan.digest(),
@@ -123,15 +120,18 @@ async fn ask(store: &Store, asking: Asking<'_>, waiting: Waiting<'_>) -> Result<
     let hash = LinkHash::of(link.expose());
     store.request_approval(&approval, &hash, token).await?;
     let url = link.url(asking.public_url);
-    let message = messages::approval(&plan, &recovery, &approval, &url);
-    let told = if again {
+    if again {
         // Before it is sent: a sweep that is cut off leaves it to the next one.
         store.note_untold(&approval, Some(&hash)).await?;
-        asking.slack.send(&message).await
-    } else {
-        asking.slack.ask(&message).await
+    }
+    let question = Question {
+        plan: &plan,
+        recovery: &recovery,
+        approval: &approval,
+        link: &url,
+        is_first: !again,
     };
-    match told {
+    match ctx.notifier.ask_approval(question).await {
         Ok(()) if again => Ok(store.note_untold(&approval, None).await?),
         Ok(()) => Ok(()),
         Err(error) if error.may_pass() && asking.swept => {
@@ -157,17 +157,14 @@ pub struct ToldLate {
 ///
 /// # Errors
 /// The table or Step Functions failed.
-pub async fn ask_again(
-    store: &Store,
-    executions: &Executions,
-    asking: Asking<'_>,
-) -> Result<ToldLate, Error> {
+pub async fn ask_again<B>(ctx: &Context<B>, asking: Asking<'_>) -> Result<ToldLate, Error> {
+    let store = &ctx.store;
     let mut told = ToldLate::default();
     for (plan, execution) in store.open_recoveries().await? {
         let Some((link, approval)) = store.approval_of(&plan).await? else {
             continue;
         };
-        let now = Timestamp::now();
+        let now = ctx.now();
         let is_open = matches!(approval.standing(now), Standing::Open);
         if !is_open || !store.is_untold(&approval, &link).await? {
             continue;
@@ -177,7 +174,9 @@ pub async fn ask_again(
         };
         if approval.approve_by.duration_since(now) < LAST_TOLD {
             let cause = "Slack took no message of it for as long as there was time to decide";
-            executions.task_failed(&token, NOBODY_TOLD, cause).await?;
+            ctx.executions
+                .task_failed(&token, NOBODY_TOLD, cause)
+                .await?;
             told.given_up += 1;
             continue;
         }
@@ -188,7 +187,7 @@ pub async fn ask_again(
             until: approval.approve_by,
             again: true,
         };
-        let tried = ask(store, asking, waiting).await;
+        let tried = ask(ctx, asking, waiting).await;
         let asked = store.approval_of(&plan).await?;
         // Slack took a message of it after all, and somebody has just decided.
         if tried.is_err() && asked.as_ref().is_some_and(|(_, a)| a.decision.is_some()) {
@@ -218,14 +217,10 @@ pub struct Admission {
 ///
 /// # Errors
 /// The table failed.
-pub async fn admit(
-    config: &Config,
-    store: &Store,
-    step: &PlanStep,
-    default_switch: bool,
-) -> Result<Admission, Error> {
-    let (plan, recovery) = load(store, &step.plan_id).await?;
-    let now = Timestamp::now();
+pub async fn admit_plan<B>(ctx: &Context<B>, step: &PlanStep) -> Result<Admission, Error> {
+    let store = &ctx.store;
+    let (plan, recovery) = load_recovery(store, &step.plan_id).await?;
+    let now = ctx.now();
     let mut refusals = Vec::new();
     let mut apply_by = None;
     match store.approval_of(&plan.id).await? {
@@ -233,14 +228,14 @@ pub async fn admit(
             found: "there is no approval".to_owned(),
         }),
         Some((_, approval)) => {
-            let known = Known::of(config, store, &plan, &step.execution).await?;
+            let known = Known::of(ctx, &plan, &step.execution).await?;
             match approval.admits(&plan, known.people(), &step.execution, now) {
                 Ok(until) => apply_by = Some(until),
                 Err(refusal) => refusals.push(refusal),
             }
         }
     }
-    if !store.apply_switch().await?.unwrap_or(default_switch) {
+    if !store.apply_switch().await?.unwrap_or(ctx.apply_enabled) {
         refusals.push(Refusal::ApplySwitchedOff);
     }
     if let Some(until) = apply_by.filter(|_| refusals.is_empty()) {

@@ -7,10 +7,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::deliver::{DeliverError, Delivery, deliver_decision};
-use crate::aws::step_functions::Executions;
 use crate::domain::approval::{Approval, Decision};
 use crate::domain::identity::{Decider, Identity};
 use crate::domain::plan::PlanDigest;
+use crate::ports::Executions;
 use crate::store::{Decided, LinkHash, Store, StoreError};
 
 /// Who decided, where possession of the link is all that is asked for.
@@ -25,7 +25,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 #[derive(Debug, Clone, Copy)]
 pub struct Deciding<'a> {
     pub store: &'a Store,
-    pub executions: &'a Executions,
+    pub executions: &'a dyn Executions,
     /// The approval's link.
     pub link: &'a LinkHash,
     pub now: Timestamp,

@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::aws::step_functions::{Executions, ExecutionsError, Told};
 use crate::domain::approval::{Approval, ApprovalStatus, Decision};
 use crate::error::Error;
+use crate::ports::{Executions, ExecutionsError, TaskAnswer};
 use crate::store::{LinkHash, Store, StoreError};
 
 /// What became of a delivery.
@@ -48,7 +48,7 @@ impl From<DeliverError> for Error {
 /// The table or Step Functions cannot be reached.
 pub async fn deliver_decision(
     store: &Store,
-    executions: &Executions,
+    executions: &dyn Executions,
     link: &LinkHash,
     approval: &Approval,
     now: Timestamp,
@@ -68,8 +68,8 @@ pub async fn deliver_decision(
     };
     let output = json!({ "decision": decision.as_str(), "plan_id": approval.plan.0 });
     match executions.task_succeeded(&token, &output).await? {
-        Told::NoLongerWaiting => Ok(Delivery::NoLongerWaiting),
-        Told::Received => {
+        TaskAnswer::NoLongerWaiting => Ok(Delivery::NoLongerWaiting),
+        TaskAnswer::Received => {
             store.mark_delivered(link, now).await?;
             Ok(Delivery::Delivered)
         }

@@ -2,21 +2,19 @@
 
 use super::asker::{Asker, name_execution};
 use super::plan_id;
-use crate::aws::step_functions::{Execution, Executions};
 use crate::domain::audit::Audit;
-use crate::domain::ids::{ExecutionArn, PlanId};
+use crate::domain::ids::PlanId;
 use crate::domain::plan::PlanRecord;
 use crate::domain::recovery::Recovery;
 use crate::error::Error;
+use crate::ports::{Execution, Executions};
 use crate::store::Store;
 
 /// Where recoveries are looked for.
 #[derive(Debug, Clone, Copy)]
 pub struct Finding<'a> {
     pub store: &'a Store,
-    pub executions: &'a Executions,
-    /// The state machine's ARN.
-    pub state_machine: &'a str,
+    pub executions: &'a dyn Executions,
 }
 
 /// An execution, and what is on record of it.
@@ -51,7 +49,7 @@ async fn find_by_key(
 ) -> Result<Option<FoundRecovery>, Error> {
     let store = finding.store;
     let name = name_execution(asker, key);
-    let Some(arn) = ExecutionArn::child(finding.state_machine, &name) else {
+    let Some(arn) = finding.executions.arn(&name) else {
         return Ok(None);
     };
     let Some(execution) = finding.executions.describe(&arn).await? else {
@@ -84,7 +82,7 @@ async fn find_by_plan(finding: Finding<'_>, id: PlanId) -> Result<Option<FoundRe
         Some(recovery) => Some(recovery.execution.clone()),
         None if plan.execution.0.starts_with("arn:") => Some(plan.execution.clone()),
         // The guard's runs are no executions; the one that it starts for a plan has the plan's name.
-        None => ExecutionArn::child(finding.state_machine, &plan.id.0),
+        None => finding.executions.arn(&plan.id.0),
     };
     let Some(arn) = arn else {
         return Ok(None);

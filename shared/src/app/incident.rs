@@ -1,10 +1,8 @@
 //! Runs what an incident asks for, and notes its start and its end, so that its alerts know whether they were seen to.
 
-use jiff::Timestamp;
-
+use super::context::Context;
 use crate::error::Error;
 use crate::failure::chain;
-use crate::store::Store;
 
 /// Does `work` for `incident`. `None`: its run has ended or lost its place, and nothing was done.
 ///
@@ -12,8 +10,8 @@ use crate::store::Store;
 ///
 /// # Errors
 /// Those of `work`, or its start could not be noted.
-pub async fn noted<T>(
-    store: &Store,
+pub async fn run_for_incident<T, B>(
+    ctx: &Context<B>,
     incident: Option<&str>,
     work: impl Future<Output = Result<T, Error>>,
     covers: impl FnOnce(&T) -> bool,
@@ -21,13 +19,13 @@ pub async fn noted<T>(
     let Some(incident) = incident else {
         return work.await.map(Some);
     };
-    if !store.incident_started(incident, Timestamp::now()).await? {
+    if !ctx.store.incident_started(incident, ctx.now()).await? {
         tracing::warn!(incident, "the incident has no such run any more");
         return Ok(None);
     }
     let done = work.await;
     let ok = done.as_ref().is_ok_and(covers);
-    let noted = store.incident_finished(incident, ok, Timestamp::now());
+    let noted = ctx.store.incident_finished(incident, ok, ctx.now());
     if let Err(error) = noted.await {
         // What was done is done. The note that it started runs out by itself.
         tracing::error!(

@@ -5,9 +5,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+use super::context::Context;
+use super::load::load_recovery;
 use super::observe_stable;
 use super::plan::CLAIM_MARGIN;
-use crate::config::Config;
 use crate::domain::alter_size;
 use crate::domain::group::{Activity, GroupObservation};
 use crate::domain::plan::Plan;
@@ -16,8 +17,7 @@ use crate::domain::policy::GroupPolicy;
 use crate::domain::recovery::Quiet;
 use crate::domain::refusal::Refusal;
 use crate::error::Error;
-use crate::ports::ReadGroups;
-use crate::store::Store;
+use crate::ports::{Brokers, Role};
 use crate::wire::PlanStep;
 
 /// How long to wait before looking at a group again that is not at rest yet, in seconds.
@@ -59,26 +59,23 @@ impl Observed {
 ///
 /// # Errors
 /// The brokers or the table failed.
-pub async fn run<R, F>(
-    config: &Config,
-    store: &Store,
+pub async fn observe_group<B: Brokers>(
+    ctx: &Context<B>,
     step: &PlanStep,
-    connect: F,
-) -> Result<Observed, Error>
-where
-    R: ReadGroups,
-    F: AsyncFn(&str) -> Result<R, Error>,
-{
-    let (plan, recovery) = super::apply::load(store, &step.plan_id).await?;
+) -> Result<Observed, Error> {
+    let store = &ctx.store;
+    let (plan, recovery) = load_recovery(store, &step.plan_id).await?;
     if !needs_rest(&plan) {
         return Ok(Observed::APPLY);
     }
-    let policy = config
+    let policy = ctx
+        .config
         .resolve(&plan.cluster, &plan.group)
         .map_or_else(GroupPolicy::default, |resolved| resolved.policy);
     let partitions = plan.moves.iter().map(|m| m.partition.clone()).collect();
-    let seen = observe_stable(&connect(&plan.cluster).await?, &plan.group, &partitions).await?;
-    let now = Timestamp::now();
+    let reader = ctx.brokers.groups(&plan.cluster, Role::Read).await?;
+    let seen = observe_stable(&reader, &plan.group, &partitions).await?;
+    let now = ctx.now();
     let apply_by = recovery.apply_by.unwrap_or(now);
     let limits = Limits {
         // The wait begins with the decision, as the time to apply does, and is the shorter of the two.

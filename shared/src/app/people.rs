@@ -1,14 +1,12 @@
 //! What is known of the people behind a plan, apart from the plan's own word.
 
-use jiff::Timestamp;
-
+use super::context::Context;
 use crate::config::Config;
 use crate::domain::approval::People;
 use crate::domain::identity::{Identity, Requester};
 use crate::domain::ids::ExecutionArn;
 use crate::domain::plan::Plan;
 use crate::error::Error;
-use crate::store::Store;
 
 /// What the configuration asks for, and who is on record to have asked.
 pub(super) struct Known {
@@ -21,22 +19,19 @@ impl Known {
     ///
     /// # Errors
     /// The table failed.
-    pub(super) async fn of(
-        config: &Config,
-        store: &Store,
+    pub(super) async fn of<B>(
+        ctx: &Context<B>,
         plan: &Plan,
         execution: &ExecutionArn,
     ) -> Result<Self, Error> {
-        let four_eyes = four_eyes(config, plan);
+        let four_eyes = four_eyes(&ctx.config, plan);
         let noted = match plan.requester {
             // With four eyes nobody takes over what another person asked for, so that the note has to be of this very
             // execution: a plan's record could name any other one.
-            Requester::Verified(_) if four_eyes || plan.four_eyes => {
-                noted(store, execution).await?
-            }
-            Requester::Verified(_) => match store.plan(&plan.id).await? {
+            Requester::Verified(_) if four_eyes || plan.four_eyes => noted(ctx, execution).await?,
+            Requester::Verified(_) => match ctx.store.plan(&plan.id).await? {
                 // By the execution that the plan was made for. Where a dry run was taken over, another one carries it out.
-                Some(record) => noted(store, &record.execution).await?,
+                Some(record) => noted(ctx, &record.execution).await?,
                 None => None,
             },
             Requester::Guard | Requester::Unverified => None,
@@ -60,8 +55,9 @@ pub(super) fn four_eyes(config: &Config, plan: &Plan) -> bool {
 }
 
 /// Who is on record to have asked by an execution.
-async fn noted(store: &Store, execution: &ExecutionArn) -> Result<Option<Identity>, Error> {
-    Ok(store
-        .noted_requester(execution.name(), Timestamp::now())
+async fn noted<B>(ctx: &Context<B>, execution: &ExecutionArn) -> Result<Option<Identity>, Error> {
+    Ok(ctx
+        .store
+        .noted_requester(execution.name(), ctx.now())
         .await?)
 }

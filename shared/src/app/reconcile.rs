@@ -7,13 +7,13 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::aws::step_functions::{Executions, Status};
+use super::context::Context;
 use crate::domain::ids::ExecutionArn;
 use crate::domain::recovery::Recovery;
 use crate::domain::refusal::Refusal;
 use crate::domain::text::time;
 use crate::error::Error;
-use crate::store::Store;
+use crate::ports::ExecutionStatus;
 use crate::wire::{LONGEST_TEXT, Reconcile};
 
 /// For how long after a recovery was opened an execution that Step Functions does not know proves nothing:
@@ -38,26 +38,30 @@ pub enum Standing {
 ///
 /// # Errors
 /// Step Functions failed.
-pub async fn standing(
-    executions: &Executions,
+pub async fn standing<B>(
+    ctx: &Context<B>,
     owner: &ExecutionArn,
     opened_at: Timestamp,
 ) -> Result<Standing, Error> {
-    let found = executions.describe(owner).await?;
+    let found = ctx.executions.describe(owner).await?;
     let found = found.map(|found| (found.status, found.stopped_at));
-    Ok(judge(found, Timestamp::now().duration_since(opened_at)))
+    Ok(judge(found, ctx.now().duration_since(opened_at)))
 }
 
 /// The rule for what Step Functions knows: a status, and when it was reached. `age` is how long ago the recovery was
 /// opened.
-fn judge(found: Option<(Status, Option<Timestamp>)>, age: SignedDuration) -> Standing {
+fn judge(found: Option<(ExecutionStatus, Option<Timestamp>)>, age: SignedDuration) -> Standing {
     match found {
-        Some((Status::Running, _)) => Standing::Runs,
-        Some((Status::Succeeded | Status::Failed | Status::TimedOut | Status::Aborted, since)) => {
-            Standing::Over { since }
-        }
+        Some((ExecutionStatus::Running, _)) => Standing::Runs,
+        Some((
+            ExecutionStatus::Succeeded
+            | ExecutionStatus::Failed
+            | ExecutionStatus::TimedOut
+            | ExecutionStatus::Aborted,
+            since,
+        )) => Standing::Over { since },
         // A status that is new to this client may be one of an execution that goes on.
-        Some((Status::Unknown, _)) => Standing::Unproven,
+        Some((ExecutionStatus::Unknown, _)) => Standing::Unproven,
         None if age < UNKNOWN_PROVES_NOTHING => Standing::Unproven,
         None => Standing::Over { since: None },
     }
@@ -78,9 +82,8 @@ pub enum Examined {
 ///
 /// # Errors
 /// The table or Step Functions failed.
-pub async fn examine(
-    store: &Store,
-    executions: &Executions,
+pub async fn examine<B>(
+    ctx: &Context<B>,
     execution: &ExecutionArn,
     written: &Value,
 ) -> Result<Examined, Error> {
@@ -97,7 +100,7 @@ pub async fn examine(
     if plan_id.0.len() > LONGEST_TEXT {
         return no("there is no plan of such a long id".to_owned());
     }
-    let Some(recovery) = store.recovery(&plan_id).await? else {
+    let Some(recovery) = ctx.store.recovery(&plan_id).await? else {
         return no(format!(
             "plan {plan_id} has no recovery, so there is none to end"
         ));
@@ -117,7 +120,7 @@ pub async fn examine(
             ))
         };
     }
-    match standing(executions, &owner, recovery.opened_at).await? {
+    match standing(ctx, &owner, recovery.opened_at).await? {
         Standing::Over { .. } => {}
         Standing::Runs => {
             return no(format!(
@@ -131,7 +134,7 @@ pub async fn examine(
         }
     }
     match &recovery.reconciled_by {
-        Some(other) if other != execution && !is_over(executions, other).await? => no(format!(
+        Some(other) if other != execution && !is_over(ctx, other).await? => no(format!(
             "another execution ends the recovery of plan {plan_id}"
         )),
         Some(_) | None => Ok(Examined::Founded(recovery)),
@@ -142,8 +145,8 @@ pub async fn examine(
 ///
 /// # Errors
 /// Step Functions failed.
-pub async fn is_over(executions: &Executions, execution: &ExecutionArn) -> Result<bool, Error> {
-    let found = executions.describe(execution).await?;
+pub async fn is_over<B>(ctx: &Context<B>, execution: &ExecutionArn) -> Result<bool, Error> {
+    let found = ctx.executions.describe(execution).await?;
     // It noted itself in the table a moment ago at most, so here an unknown one is never an old one.
     let found = found.map(|found| (found.status, found.stopped_at));
     let standing = judge(found, SignedDuration::ZERO);
@@ -171,16 +174,15 @@ pub struct Confirmed {
 ///
 /// # Errors
 /// The table or Step Functions failed.
-pub async fn confirm(
-    store: &Store,
-    executions: &Executions,
+pub async fn confirm_reconcile<B>(
+    ctx: &Context<B>,
     execution: &ExecutionArn,
     written: &Value,
 ) -> Result<Confirmed, Error> {
-    let confirmed = match examine(store, executions, execution, written).await? {
+    let confirmed = match examine(ctx, execution, written).await? {
         Examined::Founded(recovery) => {
             let before = recovery.reconciled_by.as_ref();
-            store
+            ctx.store
                 .note_reconcile(&recovery.plan, &recovery.execution, execution, before)
                 .await?
         }
@@ -206,13 +208,17 @@ mod tests {
         );
         let over = Standing::Over { since: None };
         for (status, early, late) in [
-            (Some(Status::Running), Standing::Runs, Standing::Runs),
-            (Some(Status::Succeeded), over, over),
-            (Some(Status::Failed), over, over),
-            (Some(Status::TimedOut), over, over),
-            (Some(Status::Aborted), over, over),
             (
-                Some(Status::Unknown),
+                Some(ExecutionStatus::Running),
+                Standing::Runs,
+                Standing::Runs,
+            ),
+            (Some(ExecutionStatus::Succeeded), over, over),
+            (Some(ExecutionStatus::Failed), over, over),
+            (Some(ExecutionStatus::TimedOut), over, over),
+            (Some(ExecutionStatus::Aborted), over, over),
+            (
+                Some(ExecutionStatus::Unknown),
                 Standing::Unproven,
                 Standing::Unproven,
             ),

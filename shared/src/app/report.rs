@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::context::Context;
 use super::reconcile::{self, Examined};
 use super::{alert, plan_id};
-use crate::aws::step_functions::Executions;
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
 use crate::domain::audit::{Audit, AuditPartition, AuditStatus, recorded};
 use crate::domain::identity::Requester;
@@ -20,7 +20,6 @@ use crate::domain::refusal::Refusal;
 use crate::domain::report::{Conclusion, OnRecord, conclude, conclude_invalid, is_replaced};
 use crate::error::Error;
 use crate::failure::chain;
-use crate::slack::{Slack, messages};
 use crate::store::{Closed, ErrorClass, Lapse, Reporter, Store};
 use crate::wire::{Asked, LONGEST_TEXT, ReportState, StepError};
 
@@ -49,10 +48,8 @@ impl From<Audit> for Reported {
 ///
 /// # Errors
 /// The table or Step Functions failed. A dead Slack is logged and does not fail it.
-pub async fn run(
-    store: &Store,
-    executions: &Executions,
-    slack: &Slack,
+pub async fn report_execution<B>(
+    ctx: &Context<B>,
     execution: &ExecutionArn,
     started_at: Option<Timestamp>,
     state: &ReportState,
@@ -61,7 +58,7 @@ pub async fn run(
     let error = state.last_error().map(StepError::text);
     let audit = match asked {
         Asked::Alert(written) => {
-            return alert::run(store, slack, execution, written).await;
+            return alert::report_alert(ctx, execution, written).await;
         }
         Asked::Reconcile(written) => {
             let of = Reconciling {
@@ -69,7 +66,7 @@ pub async fn run(
                 written,
                 error: error.as_deref(),
             };
-            of.report(store, executions, slack).await?
+            of.report(ctx).await?
         }
         Asked::Plan(_) | Asked::Request(_) | Asked::Nothing => {
             let own = Own {
@@ -78,7 +75,7 @@ pub async fn run(
                 planned: state.plan.as_ref().map(|planned| &planned.plan_id),
                 asked,
             };
-            end(store, slack, &own, error.as_deref()).await?
+            end(ctx, &own, error.as_deref()).await?
         }
     };
     Ok(audit.into())
@@ -93,19 +90,14 @@ struct Reconciling<'a> {
 
 impl Reconciling<'_> {
     /// Reports for the other execution where that is right, and on this one itself where it is not.
-    async fn report(
-        &self,
-        store: &Store,
-        executions: &Executions,
-        slack: &Slack,
-    ) -> Result<Audit, Error> {
+    async fn report<B>(&self, ctx: &Context<B>) -> Result<Audit, Error> {
         let execution = self.execution;
-        let refusal = match reconcile::examine(store, executions, execution, self.written).await? {
-            Examined::Done(recovery) => return written(store, &recovery.execution).await,
+        let refusal = match reconcile::examine(ctx, execution, self.written).await? {
+            Examined::Done(recovery) => return written(&ctx.store, &recovery.execution).await,
             Examined::Founded(recovery) if recovery.reconciled_by.as_ref() == Some(execution) => {
                 let plan = Some(&recovery.plan);
-                let audit = conclusion(store, &recovery.execution, plan, self.error).await?;
-                return close(store, slack, audit, Reporter::Another(execution)).await;
+                let audit = conclusion(ctx, &recovery.execution, plan, self.error).await?;
+                return close(ctx, audit, Reporter::Another(execution)).await;
             }
             // The step that asks was passed over or failed, so neither was the fence raised.
             Examined::Founded(_) => reconcile::unfounded(match self.error {
@@ -114,7 +106,7 @@ impl Reconciling<'_> {
             }),
             Examined::Unfounded(refusal) => refusal,
         };
-        end_invalid(store, slack, execution, refusal).await
+        end_invalid(ctx, execution, refusal).await
     }
 }
 
@@ -179,56 +171,46 @@ impl Own<'_> {
 ///
 /// # Errors
 /// The table failed. A dead Slack is logged and does not fail it.
-pub async fn end(
-    store: &Store,
-    slack: &Slack,
-    own: &Own<'_>,
-    error: Option<&str>,
-) -> Result<Audit, Error> {
+pub async fn end<B>(ctx: &Context<B>, own: &Own<'_>, error: Option<&str>) -> Result<Audit, Error> {
     let plans = own.plans();
-    let plan = own.plan(store, &plans).await?;
-    let audit = conclusion(store, own.execution, plan.as_ref(), error).await?;
-    close(store, slack, audit, Reporter::Itself(&plans)).await
+    let plan = own.plan(&ctx.store, &plans).await?;
+    let audit = conclusion(ctx, own.execution, plan.as_ref(), error).await?;
+    close(ctx, audit, Reporter::Itself(&plans)).await
 }
 
 /// Ends an execution whose input asks for nothing that can be done.
 ///
 /// # Errors
 /// The table failed. A dead Slack is logged and does not fail it.
-pub async fn end_invalid(
-    store: &Store,
-    slack: &Slack,
+pub async fn end_invalid<B>(
+    ctx: &Context<B>,
     execution: &ExecutionArn,
     refusal: Refusal,
 ) -> Result<Audit, Error> {
     let on_record = Seen::default();
-    let audit = audit(execution, None, on_record, conclude_invalid(refusal));
-    close(store, slack, audit, Reporter::Itself(&[])).await
+    let conclusion = conclude_invalid(refusal);
+    let audit = audit(ctx.now(), execution, None, on_record, conclusion);
+    close(ctx, audit, Reporter::Itself(&[])).await
 }
 
-async fn close(
-    store: &Store,
-    slack: &Slack,
-    audit: Audit,
-    by: Reporter<'_>,
-) -> Result<Audit, Error> {
-    match store.close(&audit, by).await? {
+async fn close<B>(ctx: &Context<B>, audit: Audit, by: Reporter<'_>) -> Result<Audit, Error> {
+    match ctx.store.close(&audit, by).await? {
         Closed::Now => {
-            tell(store, slack, &audit).await;
+            notify(ctx, &audit).await;
             Ok(audit)
         }
-        Closed::Already => written(store, &audit.execution).await,
+        Closed::Already => written(&ctx.store, &audit.execution).await,
     }
 }
 
 /// Tells the people what an execution came to, unless its asker is answered: dry runs and refusals that were asked for
 /// over HTTP are read there, and would use up what Slack takes. Whatever a person was asked to decide, or may have moved a
 /// group, is told.
-async fn tell(store: &Store, slack: &Slack, audit: &Audit) {
+async fn notify<B>(ctx: &Context<B>, audit: &Audit) {
     let execution = &audit.execution.0;
     let nobody_was_asked = audit.digest.is_none() && audit.cluster_id.is_none();
     if nobody_was_asked {
-        match store.asked_over_http(audit.execution.name()).await {
+        match ctx.store.asked_over_http(audit.execution.name()).await {
             Ok(true) => {
                 tracing::info!(execution, "its asker is answered over HTTP");
                 return;
@@ -244,7 +226,7 @@ async fn tell(store: &Store, slack: &Slack, audit: &Audit) {
             }
         }
     }
-    if let Err(error) = slack.send(&messages::result(audit)).await {
+    if let Err(error) = ctx.notifier.report_result(audit).await {
         tracing::error!(
             execution,
             error = chain(&error),
@@ -272,14 +254,14 @@ struct Seen {
 }
 
 /// What is to be said of an execution, from all that is on record.
-async fn conclusion(
-    store: &Store,
+async fn conclusion<B>(
+    ctx: &Context<B>,
     execution: &ExecutionArn,
     plan_id: Option<&PlanId>,
     error: Option<&str>,
 ) -> Result<Audit, Error> {
     let seen = match plan_id {
-        Some(id) => look(store, execution, id).await?,
+        Some(id) => look(ctx, execution, id).await?,
         None => Seen::default(),
     };
     let conclusion = conclude(OnRecord {
@@ -290,11 +272,12 @@ async fn conclusion(
         may_have_sent: seen.pre_image.is_some(),
         error,
     });
-    Ok(audit(execution, plan_id, seen, conclusion))
+    Ok(audit(ctx.now(), execution, plan_id, seen, conclusion))
 }
 
 /// Ends what is still open for the execution, and reads what there is then.
-async fn look(store: &Store, execution: &ExecutionArn, id: &PlanId) -> Result<Seen, Error> {
+async fn look<B>(ctx: &Context<B>, execution: &ExecutionArn, id: &PlanId) -> Result<Seen, Error> {
+    let store = &ctx.store;
     let record = match store.plan(id).await {
         Ok(record) => record,
         // What cannot be read will not be read by a retry either, and the group must be let go all the same.
@@ -320,7 +303,7 @@ async fn look(store: &Store, execution: &ExecutionArn, id: &PlanId) -> Result<Se
             ..Seen::default()
         });
     }
-    let approval = end_approval(store, id).await?;
+    let approval = end_approval(ctx, id).await?;
     let other = |record: &PlanRecord| approval.as_ref().is_some_and(|a| is_replaced(record, a));
     let replaced = record.as_ref().is_some_and(other);
     if replaced {
@@ -340,6 +323,7 @@ async fn look(store: &Store, execution: &ExecutionArn, id: &PlanId) -> Result<Se
 }
 
 fn audit(
+    at: Timestamp,
     execution: &ExecutionArn,
     plan_id: Option<&PlanId>,
     seen: Seen,
@@ -377,9 +361,9 @@ fn audit(
         refusals,
     } = conclusion;
     Audit {
-        at: Timestamp::now(),
+        at,
         plan: plan_id.cloned(),
-        execution: execution.to_owned(),
+        execution: execution.clone(),
         cluster_id: recovery.as_ref().map(|r| r.cluster_id.clone()),
         // Whoever may put a plan over another one may not write what holds the group.
         group: recovery
@@ -419,16 +403,16 @@ fn said(
 }
 
 /// An execution that is over waits for nobody: a link that is still open must not be decided any more.
-async fn end_approval(store: &Store, plan: &PlanId) -> Result<Option<Approval>, Error> {
-    let Some((link, approval)) = store.approval_of(plan).await? else {
+async fn end_approval<B>(ctx: &Context<B>, plan: &PlanId) -> Result<Option<Approval>, Error> {
+    let Some((link, approval)) = ctx.store.approval_of(plan).await? else {
         return Ok(None);
     };
     if approval.stands() != ApprovalStatus::Pending {
         return Ok(Some(approval));
     }
-    let lapse = match approval.standing(Timestamp::now()) {
+    let lapse = match approval.standing(ctx.now()) {
         Standing::Closed(ApprovalStatus::Expired) => Lapse::Expired,
         Standing::Open | Standing::Closed(_) => Lapse::Superseded,
     };
-    Ok(Some(store.close_approval(&link, lapse).await?))
+    Ok(Some(ctx.store.close_approval(&link, lapse).await?))
 }

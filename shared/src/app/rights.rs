@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use super::apply::load;
+use super::context::Context;
+use super::load::load_recovery;
 use crate::domain::reasons;
 use crate::domain::rights;
 use crate::error::Error;
-use crate::ports::ReadGroups;
-use crate::store::Store;
+use crate::ports::{Brokers, ReadGroups, Role};
 use crate::wire::PlanStep;
 
 /// The answer. All fields are always there: a missing one would fail the state that selects it.
@@ -25,13 +25,10 @@ pub struct Checked {
 ///
 /// # Errors
 /// The brokers or the table failed.
-pub async fn run<R, F>(store: &Store, step: &PlanStep, connect: F) -> Result<Checked, Error>
-where
-    R: ReadGroups,
-    F: AsyncFn(&str) -> Result<R, Error>,
-{
-    let (plan, _) = load(store, &step.plan_id).await?;
-    let reader = connect(&plan.cluster).await?;
+pub async fn check_rights<B: Brokers>(ctx: &Context<B>, step: &PlanStep) -> Result<Checked, Error> {
+    let store = &ctx.store;
+    let (plan, _) = load_recovery(store, &step.plan_id).await?;
+    let reader = ctx.brokers.groups(&plan.cluster, Role::Apply).await?;
     let rights = reader
         .rights(&plan.group, &rights::topics(&plan))
         .await

@@ -4,8 +4,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::asker::Asker;
-use crate::aws::step_functions::{Executions, ExecutionsError, Started, Taken};
-use crate::domain::ids::ExecutionArn;
+use crate::ports::{Executions, ExecutionsError, NameUse, Started};
 use crate::store::{Store, StoreError};
 use crate::wire::request_hash;
 
@@ -13,9 +12,7 @@ use crate::wire::request_hash;
 #[derive(Debug, Clone, Copy)]
 pub struct Starting<'a> {
     pub store: &'a Store,
-    pub executions: &'a Executions,
-    /// The state machine's ARN.
-    pub state_machine: &'a str,
+    pub executions: &'a dyn Executions,
     pub now: fn() -> Timestamp,
 }
 
@@ -61,7 +58,6 @@ pub async fn start_rewind(
     let Starting {
         store,
         executions,
-        state_machine,
         now,
     } = starting;
     if is_taken(starting, name, input).await? {
@@ -76,7 +72,7 @@ pub async fn start_rewind(
     }
     // Before the start too: a dry run may be reported on at once.
     store.note_asked_over_http(name, now()).await?;
-    match executions.start(state_machine, name, input).await? {
+    match executions.start(name, input).await? {
         Started::Now(_) => Ok(RewindStart::Begun),
         // Another request with this key came in between.
         Started::NameTaken if is_taken(starting, name, input).await? => Ok(RewindStart::Duplicate),
@@ -90,11 +86,11 @@ async fn is_taken(
     name: &str,
     input: &Value,
 ) -> Result<bool, RewindNotStarted> {
-    let arn = ExecutionArn::child(starting.state_machine, name);
+    let arn = starting.executions.arn(name);
     let arn = arn.ok_or(RewindNotStarted::NoMachine)?;
-    match starting.executions.taken(&arn, input).await? {
-        Taken::No => Ok(false),
-        Taken::ByThis => Ok(true),
-        Taken::ByAnother => Err(RewindNotStarted::KeyUsed),
+    match starting.executions.name_use(&arn, input).await? {
+        NameUse::Free => Ok(false),
+        NameUse::SameInput => Ok(true),
+        NameUse::OtherInput => Err(RewindNotStarted::KeyUsed),
     }
 }

@@ -1,21 +1,20 @@
 //! Puts right what was cut off: decisions that were not delivered, waits for a decision that can no longer be made,
 //! executions that ended without a report.
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use ulid::Ulid;
 
 use super::alert;
+use super::context::Context;
 use super::deliver::{Delivery, deliver_decision};
 use super::reconcile::{self, Standing as OwnerStanding};
 use super::report::{self, Own};
-use crate::aws::step_functions::{Execution, Executions, Started, Status, Told};
 use crate::domain::approval::{Approval, ApprovalStatus, Standing};
 use crate::domain::ids::{ExecutionArn, PlanId};
 use crate::error::Error;
 use crate::failure::chain;
-use crate::slack::Slack;
+use crate::ports::{Execution, ExecutionStatus, Started, TaskAnswer};
 use crate::store::{Lapse, LinkHash, Store};
 use crate::wire::{Asked, LONGEST_TEXT, Reconcile};
 
@@ -52,17 +51,14 @@ pub struct Swept {
 /// # Errors
 /// The table failed, or something is left that a person has to look at: then the invocation fails, so that it is tried
 /// again and in the end somebody hears of it. One recovery that fails does not keep the others from being swept.
-pub async fn run(
-    store: &Store,
-    executions: &Executions,
-    state_machine: &str,
-    slack: &Slack,
+pub async fn sweep_recoveries<B>(
+    ctx: &Context<B>,
     execution: Option<&ExecutionArn>,
 ) -> Result<Swept, Error> {
     let mut swept = Swept::default();
-    let found = open(store, executions, state_machine, execution, &mut swept).await?;
+    let found = sweep_open(ctx, execution, &mut swept).await?;
     if let Some(ended) = execution.filter(|_| !found) {
-        end_unclaimed(store, executions, slack, ended).await?;
+        end_unclaimed(ctx, ended).await?;
     }
     match swept.stuck {
         0 => Ok(swept),
@@ -71,20 +67,18 @@ pub async fn run(
 }
 
 /// Sweeps what is open, and says whether there was anything.
-async fn open(
-    store: &Store,
-    executions: &Executions,
-    state_machine: &str,
+async fn sweep_open<B>(
+    ctx: &Context<B>,
     execution: Option<&ExecutionArn>,
     swept: &mut Swept,
 ) -> Result<bool, Error> {
     let mut found = false;
-    for (plan, owner) in store.open_recoveries().await? {
+    for (plan, owner) in ctx.store.open_recoveries().await? {
         if execution.is_some_and(|only| *only != owner) {
             continue;
         }
         found = true;
-        if let Err(error) = one(store, executions, state_machine, &plan, &owner, swept).await {
+        if let Err(error) = sweep_recovery(ctx, &plan, &owner, swept).await {
             tracing::error!(
                 plan = plan.0,
                 error = chain(&error),
@@ -97,20 +91,18 @@ async fn open(
 }
 
 /// Ends an execution that holds no group: there is nothing to prove, only something to say.
-async fn end_unclaimed(
-    store: &Store,
-    executions: &Executions,
-    slack: &Slack,
-    execution: &ExecutionArn,
-) -> Result<(), Error> {
-    let Some(known) = executions.describe(execution).await? else {
+async fn end_unclaimed<B>(ctx: &Context<B>, execution: &ExecutionArn) -> Result<(), Error> {
+    let Some(known) = ctx.executions.describe(execution).await? else {
         return Ok(());
     };
     match known.status {
-        Status::Succeeded | Status::Failed | Status::TimedOut | Status::Aborted => {}
+        ExecutionStatus::Succeeded
+        | ExecutionStatus::Failed
+        | ExecutionStatus::TimedOut
+        | ExecutionStatus::Aborted => {}
         // Step Functions may not know yet what it has told already; asked again, it does.
-        Status::Running | Status::Unknown => {
-            return Err(Error::StillRunning(execution.to_owned()));
+        ExecutionStatus::Running | ExecutionStatus::Unknown => {
+            return Err(Error::StillRunning(execution.clone()));
         }
     }
     let input = match known.input {
@@ -120,16 +112,16 @@ async fn end_unclaimed(
     let asked = Asked::of(&input);
     match asked {
         Asked::Alert(written) => {
-            alert::run(store, slack, execution, written).await?;
+            alert::report_alert(ctx, execution, written).await?;
             return Ok(());
         }
         // Its word is the record of the other one, which the next try writes.
-        Asked::Reconcile(written) if ends_another(store, execution, written).await? => {
+        Asked::Reconcile(written) if ends_another(&ctx.store, execution, written).await? => {
             return Ok(());
         }
         Asked::Reconcile(_) => {
             let refusal = reconcile::unfounded("it ended before that was looked at".to_owned());
-            report::end_invalid(store, slack, execution, refusal).await?;
+            report::end_invalid(ctx, execution, refusal).await?;
             return Ok(());
         }
         Asked::Plan(_) | Asked::Request(_) | Asked::Nothing => {}
@@ -141,7 +133,7 @@ async fn end_unclaimed(
         planned: None,
         asked,
     };
-    report::end(store, slack, &own, None).await?;
+    report::end(ctx, &own, None).await?;
     Ok(())
 }
 
@@ -166,18 +158,16 @@ async fn ends_another(
     }))
 }
 
-async fn one(
-    store: &Store,
-    executions: &Executions,
-    state_machine: &str,
+async fn sweep_recovery<B>(
+    ctx: &Context<B>,
     plan: &PlanId,
     owner: &ExecutionArn,
     swept: &mut Swept,
 ) -> Result<(), Error> {
-    let recovery = store.recovery(plan).await?;
+    let recovery = ctx.store.recovery(plan).await?;
     let recovery = recovery.ok_or_else(|| Error::Broken(format!("plan {plan} has no recovery")))?;
-    let over_since = match reconcile::standing(executions, owner, recovery.opened_at).await? {
-        OwnerStanding::Runs => return wake(store, executions, plan, swept).await,
+    let over_since = match reconcile::standing(ctx, owner, recovery.opened_at).await? {
+        OwnerStanding::Runs => return wake(ctx, plan, swept).await,
         OwnerStanding::Unproven => {
             tracing::warn!(
                 plan = plan.0,
@@ -189,24 +179,39 @@ async fn one(
         OwnerStanding::Over { since } => since,
     };
     if let Some(by) = &recovery.reconciled_by
-        && !reconcile::is_over(executions, by).await?
+        && !reconcile::is_over(ctx, by).await?
     {
         // Somebody ends it already, under whatever name. If that one is cut off too, the next sweep sees it.
         return Ok(());
     }
     let own = serde_json::json!({ "reconcile": Reconcile {
         plan_id: plan.clone(),
-        execution: owner.to_owned(),
+        execution: owner.clone(),
     } });
     // With the same input before there was anything to end, it was nobody's try.
     let is_try = |found: &Execution| {
         let late_enough = over_since.is_none_or(|since| found.started_at >= since);
         found.input.as_ref() == Some(&own) && late_enough
     };
+    start_reconcile(ctx, plan, &own, is_try, swept).await
+}
+
+/// Starts an execution that ends the recovery of `plan`, with the input `own`, unless one is under way or too many have
+/// been tried. `is_try` tells such an execution from another one of the same name.
+async fn start_reconcile<B>(
+    ctx: &Context<B>,
+    plan: &PlanId,
+    own: &Value,
+    is_try: impl Fn(&Execution) -> bool,
+    swept: &mut Swept,
+) -> Result<(), Error> {
+    let executions = &ctx.executions;
     let mut tries = 0;
     for number in 1..=RECONCILE_NAMES {
         let name = format!("{plan}-reconcile-{number}");
-        let arn = execution_arn(state_machine, &name)?;
+        let arn = executions
+            .arn(&name)
+            .ok_or_else(|| Error::Broken("the ARN of the state machine is not one".to_owned()))?;
         match executions.describe(&arn).await? {
             // Whoever may start an execution may have chosen this name, for whatever else.
             Some(found) if !is_try(&found) => {
@@ -216,12 +221,17 @@ async fn one(
                     "another execution has a reconcile's name"
                 );
             }
-            Some(found) if matches!(found.status, Status::Running | Status::Unknown) => {
+            Some(found)
+                if matches!(
+                    found.status,
+                    ExecutionStatus::Running | ExecutionStatus::Unknown
+                ) =>
+            {
                 return Ok(());
             }
             // It ended and the recovery is still open, so it did not reach its report either.
             Some(_) => tries += 1,
-            None => match executions.start(state_machine, &name, &own).await? {
+            None => match executions.start(&name, own).await? {
                 Started::Now(_) => {
                     swept.reconciling += 1;
                     return Ok(());
@@ -242,7 +252,7 @@ async fn one(
     // Nobody can have taken a name that is made up now. Where two sweeps come here at once, the note in the table lets one
     // of their executions end the recovery.
     let name = format!("{plan}-reconcile-{}", Ulid::generate());
-    executions.start(state_machine, &name, &own).await?;
+    executions.start(&name, own).await?;
     swept.reconciling += 1;
     tracing::error!(
         plan = plan.0,
@@ -253,40 +263,32 @@ async fn one(
     Ok(())
 }
 
-fn execution_arn(state_machine: &str, name: &str) -> Result<ExecutionArn, Error> {
-    ExecutionArn::child(state_machine, name)
-        .ok_or_else(|| Error::Broken(format!("{state_machine} is not the ARN of a state machine")))
-}
-
 /// Ends the wait of an execution that has nothing left to wait for.
-async fn wake(
-    store: &Store,
-    executions: &Executions,
-    plan: &PlanId,
-    swept: &mut Swept,
-) -> Result<(), Error> {
-    let Some((link, approval)) = store.approval_of(plan).await? else {
+async fn wake<B>(ctx: &Context<B>, plan: &PlanId, swept: &mut Swept) -> Result<(), Error> {
+    let Some((link, approval)) = ctx.store.approval_of(plan).await? else {
         return Ok(());
     };
-    let now = Timestamp::now();
+    let now = ctx.now();
     match approval.standing(now) {
         Standing::Closed(ApprovalStatus::Approved | ApprovalStatus::Rejected)
             if approval.delivered_at.is_none() =>
         {
-            let delivery = deliver_decision(store, executions, &link, &approval, now).await?;
+            let delivery =
+                deliver_decision(&ctx.store, ctx.executions.as_ref(), &link, &approval, now)
+                    .await?;
             if delivery == Delivery::Delivered {
                 swept.delivered += 1;
             }
         }
         Standing::Closed(ApprovalStatus::Expired) => {
-            if expire(store, executions, &link, &approval).await? {
+            if expire(ctx, &link, &approval).await? {
                 swept.expired += 1;
             }
         }
         // Where its report is under way instead, nothing waits any more.
         Standing::Closed(ApprovalStatus::Superseded) => {
             let cause = "another plan took its place";
-            if end_wait(store, executions, &link, SUPERSEDED, cause).await? {
+            if end_wait(ctx, &link, SUPERSEDED, cause).await? {
                 swept.superseded += 1;
             }
         }
@@ -297,31 +299,25 @@ async fn wake(
 
 /// Closes an approval that nobody decided in time and ends the wait for it, whose own time-out is that of the longest
 /// policy: until then the group would stay claimed for nothing.
-async fn expire(
-    store: &Store,
-    executions: &Executions,
-    link: &LinkHash,
-    approval: &Approval,
-) -> Result<bool, Error> {
-    let closed = store.close_approval(link, Lapse::Expired).await?;
+async fn expire<B>(ctx: &Context<B>, link: &LinkHash, approval: &Approval) -> Result<bool, Error> {
+    let closed = ctx.store.close_approval(link, Lapse::Expired).await?;
     if closed.status != ApprovalStatus::Expired {
         // Decided at the last moment; who decided delivers it.
         return Ok(false);
     }
     let cause = format!("nobody decided by {}", approval.approve_by);
-    end_wait(store, executions, link, APPROVAL_EXPIRED, &cause).await
+    end_wait(ctx, link, APPROVAL_EXPIRED, &cause).await
 }
 
-async fn end_wait(
-    store: &Store,
-    executions: &Executions,
+async fn end_wait<B>(
+    ctx: &Context<B>,
     link: &LinkHash,
     error: &str,
     cause: &str,
 ) -> Result<bool, Error> {
-    let Some(token) = store.task_token(link).await? else {
+    let Some(token) = ctx.store.task_token(link).await? else {
         return Ok(false);
     };
-    let told = executions.task_failed(&token, error, cause).await?;
-    Ok(told == Told::Received)
+    let told = ctx.executions.task_failed(&token, error, cause).await?;
+    Ok(told == TaskAnswer::Received)
 }

@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde::Serialize;
 
-use super::apply::load;
+use super::context::Context;
+use super::load::load_recovery;
 use crate::domain::disowned::Undone;
 use crate::domain::group::GroupState;
 use crate::domain::offset::{CommittedOffset, Fault, TopicPartition};
 use crate::domain::plan::{LeftAlone, PartitionMove, Plan, Source};
 use crate::domain::recovery::{Outcome, PartitionOutcome, judge};
 use crate::error::Error;
-use crate::ports::ReadGroups;
-use crate::store::Store;
+use crate::ports::{Brokers, ReadGroups, Role};
 use crate::wire::PlanStep;
 
 /// How often partitions that could not be read are read again.
@@ -48,12 +48,9 @@ pub struct Verified {
 /// # Errors
 /// The recovery is neither the execution's own nor one that it was found to be right in ending: then no fence is raised.
 /// The brokers or the table failed: nothing is said about the outcome then.
-pub async fn run<R, F>(store: &Store, step: &PlanStep, connect: F) -> Result<Verified, Error>
-where
-    R: ReadGroups,
-    F: AsyncFn(&str) -> Result<R, Error>,
-{
-    let (plan, _) = load(store, &step.plan_id).await?;
+pub async fn verify_plan<B: Brokers>(ctx: &Context<B>, step: &PlanStep) -> Result<Verified, Error> {
+    let store = &ctx.store;
+    let (plan, _) = load_recovery(store, &step.plan_id).await?;
     // From here on nothing more is sent; what was sent before may still be under way.
     let raised = store.raise_fence(&step.plan_id, &step.execution).await?;
     let Some(recovery) = raised else {
@@ -63,7 +60,7 @@ where
         )));
     };
     let over = recovery.under_way_until();
-    if let Some(over) = over.filter(|over| Timestamp::now() < *over) {
+    if let Some(over) = over.filter(|over| ctx.now() < *over) {
         // A whole second later: the Wait state knows no fractions.
         let wait_until = format!("{:.0}", over + SignedDuration::from_secs(1));
         return Ok(Verified {
@@ -77,7 +74,7 @@ where
         // Never sent: no broker has to be asked, and none that fails can stand in the way of saying so.
         None => (BTreeMap::new(), false),
         Some(pre_image) => {
-            let reader = connect(&plan.cluster).await?;
+            let reader = ctx.brokers.groups(&plan.cluster, Role::Read).await?;
             let now = read_back(&reader, &plan).await?;
             let all_there = plan.moves.iter().all(|m| {
                 let sent = pre_image.sent(m);

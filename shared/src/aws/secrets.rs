@@ -1,6 +1,7 @@
 //! Secrets from Secrets Manager, kept for a few minutes.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aws_sdk_secretsmanager::Client;
@@ -88,11 +89,11 @@ pub struct Rotating {
 /// What was read, and when; a version need not exist.
 type Kept = (Instant, Option<Version>);
 
-/// Reads secrets by ARN.
-#[derive(Debug)]
+/// Reads secrets by ARN. Cheap to clone; clones share what they have read.
+#[derive(Debug, Clone)]
 pub struct Secrets {
     client: Client,
-    kept: Mutex<HashMap<(String, Stage), Kept>>,
+    kept: Arc<Mutex<HashMap<(String, Stage), Kept>>>,
 }
 
 impl Secrets {
@@ -101,7 +102,7 @@ impl Secrets {
     pub fn new(client: Client) -> Self {
         Self {
             client,
-            kept: Mutex::new(HashMap::new()),
+            kept: Arc::default(),
         }
     }
 

@@ -6,138 +6,36 @@ use aws_sdk_sfn::Client;
 use aws_sdk_sfn::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_sfn::operation::describe_execution::DescribeExecutionError;
 use aws_sdk_sfn::operation::start_execution::StartExecutionError;
-use aws_sdk_sfn::types::ExecutionStatus;
+use futures_util::future::BoxFuture;
 use jiff::{Timestamp, Unit};
 use serde_json::Value;
 
 use crate::domain::ids::ExecutionArn;
 use crate::failure::chain;
+use crate::ports::{Execution, ExecutionStatus, Executions, ExecutionsError, Started, TaskAnswer};
 use crate::store::{ErrorClass, TaskToken};
 
 /// Step Functions. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Executions {
+pub struct StepFunctions {
     client: Client,
+    state_machine: String,
 }
 
-/// What an answer to a waiting task met (`SendTaskSuccess`, `SendTaskFailure`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
-    /// The execution has it and goes on.
-    Received,
-    /// Nothing waits for it: it was told before, its time is over, or it ended (`TaskTimedOut`, `TaskDoesNotExist`).
-    NoLongerWaiting,
-}
-
-/// What a start met (`StartExecution`).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Started {
-    /// It runs under this ARN: started by this call, or by an earlier one with the same name and input.
-    Now(ExecutionArn),
-    /// One of this name ran before, or runs now with another input (`ExecutionAlreadyExists`).
-    NameTaken,
-}
-
-/// Whether an execution's name is taken (`DescribeExecution`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taken {
-    /// None of this name is known; one that was started a moment ago may not be known yet.
-    No,
-    /// One was started with this very input.
-    ByThis,
-    /// One was started with another input.
-    ByAnother,
-}
-
-/// An execution as Step Functions sees it (`DescribeExecution`).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Execution {
-    /// Where it stands.
-    pub status: Status,
-    /// When it started.
-    pub started_at: Timestamp,
-    /// When it ended.
-    pub stopped_at: Option<Timestamp>,
-    /// The name of the error that ended it.
-    pub error: Option<String>,
-    /// The error's text.
-    pub cause: Option<String>,
-    /// What it was started with; `None` where that is not known.
-    pub input: Option<Value>,
-}
-
-/// Where an execution stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
-    /// It runs, or waits to be redriven.
-    Running,
-    /// It reached an end state.
-    Succeeded,
-    /// It reached a failure, or an error that nothing caught.
-    Failed,
-    /// It took longer than it may.
-    TimedOut,
-    /// Somebody stopped it.
-    Aborted,
-    /// A word that this client does not know.
-    Unknown,
-}
-
-/// A call to Step Functions that failed.
-///
-/// Holds text alone: the SDK's own error keeps the whole answer, and an answer may repeat the token that was sent.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{operation} failed: {detail}")]
-pub struct ExecutionsError {
-    /// The operation, in the name of the AWS API.
-    pub operation: &'static str,
-    /// What may be done about it.
-    pub class: ErrorClass,
-    /// What was said, without the token.
-    pub detail: String,
-}
-
-impl Executions {
-    /// Step Functions, reached through `client`.
+impl StepFunctions {
+    /// The executions of the state machine with the ARN `state_machine`, reached through `client`.
     #[must_use]
-    pub fn new(client: Client) -> Self {
-        Self { client }
+    pub fn new(client: Client, state_machine: String) -> Self {
+        Self {
+            client,
+            state_machine,
+        }
     }
 
-    /// Ends the wait that `token` stands for, with a result.
-    ///
-    /// # Errors
-    /// The call failed; whether the execution got it is then unknown, and telling it again does no harm.
-    pub async fn task_succeeded(
+    async fn describe_execution(
         &self,
-        token: &TaskToken,
-        output: &Value,
-    ) -> Result<Told, ExecutionsError> {
-        let call = self.client.send_task_success();
-        let call = call.task_token(token.expose()).output(output.to_string());
-        told("SendTaskSuccess", token, call.send().await)
-    }
-
-    /// Ends the wait that `token` stands for, with an error whose name the state machine's `Catch` can match.
-    ///
-    /// # Errors
-    /// The call failed; whether the execution got it is then unknown, and telling it again does no harm.
-    pub async fn task_failed(
-        &self,
-        token: &TaskToken,
-        error: &str,
-        cause: &str,
-    ) -> Result<Told, ExecutionsError> {
-        let call = self.client.send_task_failure();
-        let call = call.task_token(token.expose()).error(error).cause(cause);
-        told("SendTaskFailure", token, call.send().await)
-    }
-
-    /// Asks after an execution; `None` where there is none (any more: they are kept for 90 days).
-    ///
-    /// # Errors
-    /// The call failed.
-    pub async fn describe(&self, arn: &ExecutionArn) -> Result<Option<Execution>, ExecutionsError> {
+        arn: &ExecutionArn,
+    ) -> Result<Option<Execution>, ExecutionsError> {
         const OPERATION: &str = "DescribeExecution";
         let found = match self
             .client
@@ -168,50 +66,25 @@ impl Executions {
         };
         Ok(Some(Execution {
             status: match found.status() {
-                ExecutionStatus::Running | ExecutionStatus::PendingRedrive => Status::Running,
-                ExecutionStatus::Succeeded => Status::Succeeded,
-                ExecutionStatus::Failed => Status::Failed,
-                ExecutionStatus::TimedOut => Status::TimedOut,
-                ExecutionStatus::Aborted => Status::Aborted,
-                _ => Status::Unknown,
+                aws_sdk_sfn::types::ExecutionStatus::Running
+                | aws_sdk_sfn::types::ExecutionStatus::PendingRedrive => ExecutionStatus::Running,
+                aws_sdk_sfn::types::ExecutionStatus::Succeeded => ExecutionStatus::Succeeded,
+                aws_sdk_sfn::types::ExecutionStatus::Failed => ExecutionStatus::Failed,
+                aws_sdk_sfn::types::ExecutionStatus::TimedOut => ExecutionStatus::TimedOut,
+                aws_sdk_sfn::types::ExecutionStatus::Aborted => ExecutionStatus::Aborted,
+                _ => ExecutionStatus::Unknown,
             },
             started_at: time(found.start_date())?,
             stopped_at: found.stop_date().map(time).transpose()?,
-            error: found.error().map(str::to_owned),
-            cause: found.cause().map(str::to_owned),
             input: found
                 .input()
                 .and_then(|input| serde_json::from_str(input).ok()),
         }))
     }
 
-    /// Whether the execution `arn` was started before, and whether with this very input.
-    ///
-    /// A start does not tell: the service answers a repeated one as if it had just begun, while the execution runs, and
-    /// with [`Started::NameTaken`] afterwards or for another input.
-    ///
-    /// # Errors
-    /// The call failed.
-    pub async fn taken(&self, arn: &ExecutionArn, input: &Value) -> Result<Taken, ExecutionsError> {
-        Ok(match self.describe(arn).await? {
-            None => Taken::No,
-            Some(found) if found.input.as_ref() == Some(input) => Taken::ByThis,
-            Some(_) => Taken::ByAnother,
-        })
-    }
-
-    /// Starts an execution of `state_machine` under `name`, which is used once in 90 days.
-    ///
-    /// # Errors
-    /// The call failed; starting it again under the same name and with the same input does no harm.
-    pub async fn start(
-        &self,
-        state_machine: &str,
-        name: &str,
-        input: &Value,
-    ) -> Result<Started, ExecutionsError> {
+    async fn start_execution(&self, name: &str, input: &Value) -> Result<Started, ExecutionsError> {
         let call = self.client.start_execution();
-        let call = call.state_machine_arn(state_machine).name(name);
+        let call = call.state_machine_arn(&self.state_machine).name(name);
         match call.input(input.to_string()).send().await {
             Ok(started) => Ok(Started::Now(ExecutionArn(started.execution_arn))),
             Err(error)
@@ -226,18 +99,60 @@ impl Executions {
     }
 }
 
-fn told<T, E>(
+impl Executions for StepFunctions {
+    fn task_succeeded<'a>(
+        &'a self,
+        token: &'a TaskToken,
+        output: &'a Value,
+    ) -> BoxFuture<'a, Result<TaskAnswer, ExecutionsError>> {
+        let call = self.client.send_task_success();
+        let call = call.task_token(token.expose()).output(output.to_string());
+        Box::pin(async move { judge_answer("SendTaskSuccess", token, call.send().await) })
+    }
+
+    fn task_failed<'a>(
+        &'a self,
+        token: &'a TaskToken,
+        error: &'a str,
+        cause: &'a str,
+    ) -> BoxFuture<'a, Result<TaskAnswer, ExecutionsError>> {
+        let call = self.client.send_task_failure();
+        let call = call.task_token(token.expose()).error(error).cause(cause);
+        Box::pin(async move { judge_answer("SendTaskFailure", token, call.send().await) })
+    }
+
+    fn describe<'a>(
+        &'a self,
+        arn: &'a ExecutionArn,
+    ) -> BoxFuture<'a, Result<Option<Execution>, ExecutionsError>> {
+        Box::pin(self.describe_execution(arn))
+    }
+
+    fn start<'a>(
+        &'a self,
+        name: &'a str,
+        input: &'a Value,
+    ) -> BoxFuture<'a, Result<Started, ExecutionsError>> {
+        Box::pin(self.start_execution(name, input))
+    }
+
+    fn arn(&self, name: &str) -> Option<ExecutionArn> {
+        ExecutionArn::child(&self.state_machine, name)
+    }
+}
+
+fn judge_answer<T, E>(
     operation: &'static str,
     token: &TaskToken,
     answer: Result<T, SdkError<E>>,
-) -> Result<Told, ExecutionsError>
+) -> Result<TaskAnswer, ExecutionsError>
 where
     E: Error + ProvideErrorMetadata + 'static,
 {
     match answer {
-        Ok(_) => Ok(Told::Received),
+        Ok(_) => Ok(TaskAnswer::Received),
         Err(error) => match error.as_service_error().and_then(E::code) {
-            Some("TaskTimedOut" | "TaskDoesNotExist") => Ok(Told::NoLongerWaiting),
+            Some("TaskTimedOut" | "TaskDoesNotExist") => Ok(TaskAnswer::NoLongerWaiting),
             _ => Err(failure(operation, &error, Some(token))),
         },
     }
@@ -309,9 +224,10 @@ mod tests {
     use super::*;
 
     const TOKEN: &str = "AQCkAAAA-the-task-token";
+    const MACHINE: &str = "arn:aws:states:eu-west-1:1:stateMachine:recovery";
 
     /// A server on the loopback that answers one request so; with it, what was asked.
-    async fn answers(status: u16, body: Value) -> (Executions, JoinHandle<String>) {
+    async fn answers(status: u16, body: Value) -> (StepFunctions, JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let asked = tokio::spawn(async move {
@@ -346,7 +262,7 @@ mod tests {
         })
     }
 
-    fn executions(endpoint: &str) -> Executions {
+    fn executions(endpoint: &str) -> StepFunctions {
         let config = aws_sdk_sfn::Config::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(Region::new("eu-west-1"))
@@ -354,7 +270,7 @@ mod tests {
             .retry_config(RetryConfig::disabled())
             .endpoint_url(endpoint)
             .build();
-        Executions::new(Client::from_conf(config))
+        StepFunctions::new(Client::from_conf(config), MACHINE.to_owned())
     }
 
     fn token() -> TaskToken {
@@ -365,7 +281,7 @@ mod tests {
         json!({ "__type": format!("com.amazonaws.states#{code}"), "message": format!("no: {TOKEN}") })
     }
 
-    async fn succeed(status: u16, body: Value) -> Result<Told, ExecutionsError> {
+    async fn succeed(status: u16, body: Value) -> Result<TaskAnswer, ExecutionsError> {
         let (executions, asked) = answers(status, body).await;
         let output = json!({ "decision": "approve" });
         let told = executions.task_succeeded(&token(), &output).await;
@@ -383,13 +299,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_wait_ends_once() {
-        assert_eq!(succeed(200, json!({})).await, Ok(Told::Received));
+        assert_eq!(succeed(200, json!({})).await, Ok(TaskAnswer::Received));
         for gone in ["TaskTimedOut", "TaskDoesNotExist"] {
-            assert_eq!(succeed(400, error(gone)).await, Ok(Told::NoLongerWaiting));
+            assert_eq!(
+                succeed(400, error(gone)).await,
+                Ok(TaskAnswer::NoLongerWaiting)
+            );
         }
         let (executions, asked) = answers(400, error("TaskTimedOut")).await;
         let told = executions.task_failed(&token(), "Name", "why").await;
-        assert_eq!(told, Ok(Told::NoLongerWaiting));
+        assert_eq!(told, Ok(TaskAnswer::NoLongerWaiting));
         assert!(asked.await.unwrap().contains("SendTaskFailure"));
     }
 
@@ -438,11 +357,9 @@ mod tests {
         assert_eq!(
             executions.describe(&"arn:x".into()).await,
             Ok(Some(Execution {
-                status: Status::Aborted,
+                status: ExecutionStatus::Aborted,
                 started_at: "2026-03-14T02:00:00.5Z".parse().unwrap(),
                 stopped_at: Some("2026-03-14T02:01:00Z".parse().unwrap()),
-                error: Some("E".to_owned()),
-                cause: Some("stopped by hand".to_owned()),
                 input: Some(json!({ "plan_id": "01K" })),
             }))
         );
@@ -450,17 +367,24 @@ mod tests {
         assert_eq!(executions.describe(&"arn:x".into()).await, Ok(None));
     }
 
+    #[test]
+    fn an_execution_is_named_under_its_machine() {
+        let arn = executions("http://127.0.0.1:1").arn("01K");
+        let expected = "arn:aws:states:eu-west-1:1:execution:recovery:01K";
+        assert_eq!(arn, Some(expected.into()));
+    }
+
     #[tokio::test]
     async fn a_name_starts_one_execution() {
         let started = json!({ "executionArn": "arn:x", "startDate": 1_773_453_600.0 });
         let (executions, asked) = answers(200, started).await;
         let input = json!({ "group": "g" });
-        let now = executions.start("arn:m", "01K", &input).await;
+        let now = executions.start("01K", &input).await;
         assert_eq!(now, Ok(Started::Now("arn:x".into())));
         assert!(asked.await.unwrap().contains("01K"));
 
         let (executions, _) = answers(400, error("ExecutionAlreadyExists")).await;
-        let taken = executions.start("arn:m", "01K", &input).await;
+        let taken = executions.start("01K", &input).await;
         assert_eq!(taken, Ok(Started::NameTaken));
     }
 }

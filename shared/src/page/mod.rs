@@ -22,6 +22,8 @@ mod visible;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use aws_lambda_events::apigw::ApiGatewayV2httpResponse;
 use aws_lambda_events::http::Method;
 use jiff::Timestamp;
@@ -32,10 +34,10 @@ use crate::app::approval_case::{ApprovalCase, load_case, read_past};
 use crate::app::decide::{Deciding, MadeDecision, Settled, decide_approval, settle_decision};
 use crate::app::deliver::Delivery;
 use crate::app::link::LinkId;
-use crate::aws::step_functions::Executions;
 use crate::domain::checkpoint::PastCommit;
 use crate::domain::plan::Plan;
 use crate::failure::chain;
+use crate::ports::Executions;
 use crate::store::{LinkHash, Store};
 use form::Form;
 pub use http::{Request, Response};
@@ -51,7 +53,7 @@ pub struct PageDeps {
     /// The table.
     pub store: Store,
     /// Step Functions.
-    pub executions: Executions,
+    pub executions: Arc<dyn Executions>,
     /// Signs the forms.
     pub form_key: FormKey,
     /// How people sign in; `None` where possession of the link is all that is asked for.
@@ -119,7 +121,7 @@ async fn answer(request: &Request, deps: &PageDeps) -> Result<Response, Problem>
     };
     let deciding = Deciding {
         store: &deps.store,
-        executions: &deps.executions,
+        executions: deps.executions.as_ref(),
         link: &hash,
         now,
     };

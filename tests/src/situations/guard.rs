@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use aws_config::SdkConfig;
 use offset_guard::app::guard::{self, Ends, Sources};
-use offset_guard::aws::step_functions::Executions;
+use offset_guard::aws::step_functions::StepFunctions;
 use offset_guard::config::Config;
 use offset_guard::domain::guard::verdict::{Finding, GroupFinding};
 use offset_guard::domain::offset::{GroupId, TopicPartition};
@@ -23,8 +23,7 @@ use crate::bare;
 pub struct Guard {
     config: Arc<Config>,
     store: Store,
-    executions: Executions,
-    state_machine: String,
+    executions: StepFunctions,
     groups: GroupReader,
     records: RecordReader,
     keeper: RecordKeeper,
@@ -72,8 +71,10 @@ impl Guard {
         Ok(Self {
             config: Arc::new(Config::parse(&Policy::config(bootstrap))?),
             store: bare::table(sdk, &name).await?,
-            executions: Executions::new(aws_sdk_sfn::Client::new(sdk)),
-            state_machine: bare::state_machine(sdk, &name).await?,
+            executions: StepFunctions::new(
+                aws_sdk_sfn::Client::new(sdk),
+                bare::state_machine(sdk, &name).await?,
+            ),
             groups: GroupReader::connect(settings.clone())?,
             records: RecordReader::connect(settings.clone(), crate::reader_program())?,
             keeper: RecordKeeper::connect(settings)?,
@@ -87,7 +88,6 @@ impl Guard {
     pub async fn tick(&self, group: &GroupId) -> Result<Tick> {
         let ends = Ends {
             executions: &self.executions,
-            state_machine: &self.state_machine,
         };
         let event = GuardEvent {
             cluster: Some("main".to_owned()),

@@ -5,12 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use offset_guard::app::approval::{self, Asking};
+use offset_guard::app::context::Context;
 use offset_guard::app::report::{self, Own};
 use offset_guard::app::{apply, plan, plan_id};
-use offset_guard::aws::step_functions::Executions;
+use offset_guard::aws::step_functions::StepFunctions;
 use offset_guard::domain::approval::{ApprovalStatus, Decision};
 use offset_guard::domain::audit::Audit;
 use offset_guard::domain::ids::{ExecutionArn, PlanId};
@@ -18,12 +20,13 @@ use offset_guard::domain::offset::GroupId;
 use offset_guard::domain::recovery::Outcome as Came;
 use offset_guard::error::Error as AppError;
 use offset_guard::kafka::{GroupReader, GroupWriter, RecordReader};
-use offset_guard::slack::{Slack, SlackError};
+use offset_guard::slack::Slack;
 use offset_guard::store::TaskToken;
 use offset_guard::wire::{Asked, PlanStep};
 use offset_guard_local::client::Commit;
 use offset_guard_local::operator::{Execution, Function, Invoked, form_token};
 use offset_guard_local::stack::{Stack, StackOptions};
+use offset_guard_tests::context::{Connect, context};
 use offset_guard_tests::{CLASSIC_ON_4, Outcome, PATIENCE, World, shared_options};
 use reqwest::Url;
 use serde_json::{Value, json};
@@ -120,13 +123,19 @@ impl Case {
 
     /// The plan that an execution made, or would have.
     async fn plan_of(&self, execution: &Execution) -> Result<PlanId> {
-        let found = self.executions().describe(&execution.arn).await?;
+        let found = self.context()?.executions.describe(&execution.arn).await?;
         let found = found.ok_or("there is no such execution")?;
         Ok(plan_id(&execution.arn, found.started_at))
     }
 
-    fn executions(&self) -> Executions {
-        Executions::new(aws_sdk_sfn::Client::new(self.world.operator.sdk()))
+    /// A context over the deployed table and state machine, without a cluster.
+    fn context(&self) -> Result<Context> {
+        let client = aws_sdk_sfn::Client::new(self.world.operator.sdk());
+        let machine = self.world.operator.state_machine().to_owned();
+        Ok(Context {
+            executions: Arc::new(StepFunctions::new(client, machine)),
+            ..context(self.world.config()?, &self.world.store, ())
+        })
     }
 
     async fn offset(&self) -> Result<Option<i64>> {
@@ -218,7 +227,7 @@ impl Case {
         let name = format!("{plan}-reconcile-{number}");
         let arn = ExecutionArn::child(&machine, &name).ok_or("no machine")?;
         let asked = Instant::now();
-        while self.executions().describe(&arn).await?.is_none() {
+        while self.context()?.executions.describe(&arn).await?.is_none() {
             if asked.elapsed() > PATIENCE {
                 return Err(format!("nobody started {arn}").into());
             }
@@ -229,13 +238,13 @@ impl Case {
 
     /// Apply, in this process.
     async fn apply(&self, execution: &Execution, plan: &PlanId) -> Result<apply::Applied> {
-        let (config, settings) = (self.world.config()?, self.world.settings());
+        let settings = self.world.settings();
         let step = PlanStep {
             execution: execution.arn.clone(),
             plan_id: plan.clone(),
         };
-        let connect = apply::Connect {
-            reader: async |_: &str| Ok(GroupReader::connect(settings.clone())?),
+        let brokers = Connect {
+            groups: async |_: &str| Ok(GroupReader::connect(settings.clone())?),
             writer: async |_: &str| Ok(GroupWriter::connect(&settings)?),
             records: async |_: &str| {
                 Ok(RecordReader::connect(
@@ -245,8 +254,8 @@ impl Case {
             },
         };
         let left = Duration::from_secs(60);
-        let store = &self.world.store;
-        Ok(apply::run(&config, store, &step, left, true, connect).await?)
+        let ctx = context(self.world.config()?, &self.world.store, brokers);
+        Ok(apply::apply_plan(&ctx, &step, left).await?)
     }
 }
 
@@ -267,7 +276,8 @@ async fn stopped_while_it_plans() -> Outcome {
     // The step that outlived it claims nothing any more.
     let (config, settings) = (case.world.config()?, case.world.settings());
     let found = case
-        .executions()
+        .context()?
+        .executions
         .describe(&execution.arn)
         .await?
         .ok_or("no execution")?;
@@ -294,14 +304,13 @@ async fn a_claim_that_came_between_two_looks_of_the_sweep_is_released() -> Outco
     let (execution, _) = case.asked().await?;
     let plan = case.plan_of(&execution).await?;
     // As if the plan step had claimed the group just when the sweep wrote that there was nothing.
-    let slack = Slack::new(Err(SlackError::NotConfigured));
     let blind = Own {
         execution: &execution.arn,
         started_at: None,
         planned: None,
         asked: Asked::Nothing,
     };
-    report::end(&case.world.store, &slack, &blind, None).await?;
+    report::end(&case.context()?, &blind, None).await?;
     execution.abort().await?;
     case.reconcile(&plan, 1).await?.end().await?;
     case.ended(&execution, "NOT_PLANNED").await?;
@@ -338,17 +347,18 @@ async fn stopped_before_anybody_is_asked() -> Outcome {
 
     // The step that outlived it asks nobody.
     let plan = case.plan_of(&execution).await?;
-    let slack = Slack::new(Ok(Url::parse(case.world.stack.slack().url())?));
     let url = Url::parse("http://127.0.0.1/")?;
     let token = TaskToken::new("of nothing that waits".to_owned());
-    let executions = case.executions();
     let asking = Asking {
-        slack: &slack,
         public_url: &url,
         swept: true,
     };
-    let store = &case.world.store;
-    approval::request(store, &executions, asking, &execution.arn, &plan, &token).await?;
+    let slack = Slack::new(Ok(Url::parse(case.world.stack.slack().url())?));
+    let ctx = Context {
+        notifier: Arc::new(slack),
+        ..case.context()?
+    };
+    approval::request_approval(&ctx, asking, &execution.arn, &plan, &token).await?;
     assert_eq!(case.world.store.approval_of(&plan).await?, None);
     case.told_once(&execution, "NOT_APPROVED").await?;
     assert_eq!(case.world.told(&case.group)?.len(), 1);
@@ -400,8 +410,7 @@ async fn stopped_while_it_is_admitted() -> Outcome {
         execution: execution.arn.clone(),
         plan_id: plan,
     };
-    let config = case.world.config()?;
-    let late = approval::admit(&config, &case.world.store, &step, true).await;
+    let late = approval::admit_plan(&case.context()?, &step).await;
     assert!(!late.is_ok_and(|late| late.admitted));
     case.nothing_is_open(&execution).await?;
     assert_eq!(case.offset().await?, Some(20));

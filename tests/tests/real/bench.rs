@@ -11,6 +11,7 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
 use jiff::Timestamp;
+use offset_guard::app::context::Context;
 use offset_guard::app::{apply, approval, checkpoint, observe, plan, report, verify};
 use offset_guard::config::Config;
 use offset_guard::domain::approval::{AlterRequest, Approval, Change, Decision};
@@ -22,13 +23,12 @@ use offset_guard::domain::recovery::AlterAnswer;
 use offset_guard::domain::testing::pending_approval;
 use offset_guard::error::Error as AppError;
 use offset_guard::kafka::{ConnectionSettings, GroupReader, GroupWriter, RecordReader};
-use offset_guard::ports::AlterGroups;
-use offset_guard::slack::{Slack, SlackError};
+use offset_guard::ports::{AlterGroups, Brokers};
 use offset_guard::store::{LinkHash, Store, TaskToken};
 use offset_guard::wire::{CheckpointEvent, PlanStep, PlanVerdict};
 use offset_guard_local::client::{Client, Commit};
 use offset_guard_tests::World;
-use offset_guard_tests::step_functions::unreachable;
+use offset_guard_tests::context::{Connect, context};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use ulid::Ulid;
@@ -225,7 +225,7 @@ impl Bench {
     pub(crate) async fn rejected_plan(&self, id: &PlanId, why: &str) -> Result<Audit> {
         self.take_over(id).await?;
         self.decide(id, Decision::Reject, why).await?;
-        let admission = approval::admit(&self.config, &self.store, &self.step(id), true).await?;
+        let admission = approval::admit_plan(&self.reading(), &self.step(id)).await?;
         if admission.admitted {
             return Err("what was rejected is admitted".into());
         }
@@ -235,7 +235,7 @@ impl Bench {
     /// A person approves; then the admission step.
     pub(crate) async fn admit(&self, id: &PlanId) -> Result<approval::Admission> {
         self.decide(id, Decision::Approve, "").await?;
-        Ok(approval::admit(&self.config, &self.store, &self.step(id), true).await?)
+        Ok(approval::admit_plan(&self.reading(), &self.step(id)).await?)
     }
 
     async fn decide(&self, id: &PlanId, decision: Decision, why: &str) -> Result<()> {
@@ -273,7 +273,7 @@ impl Bench {
 
     /// One look of the observe step.
     pub(crate) async fn observe(&self, id: &PlanId) -> Result<observe::Observed> {
-        Ok(observe::run(&self.config, &self.store, &self.step(id), self.reads()).await?)
+        Ok(observe::observe_group(&self.reading(), &self.step(id)).await?)
     }
 
     /// The apply step, whose requests meet `acts` in order; those beyond are sent.
@@ -343,9 +343,8 @@ impl Bench {
                 dying,
             })
         };
-        let (config, store, step) = (&self.config, &self.store, self.step(id));
-        let connect = apply::Connect {
-            reader: self.reads(),
+        let brokers = Connect {
+            groups: self.reads(),
             writer: write,
             records: async |_: &str| {
                 Ok(RecordReader::connect(
@@ -354,12 +353,13 @@ impl Bench {
                 )?)
             },
         };
-        apply::run(config, store, &step, left, true, connect).await
+        let ctx = context(self.config.clone(), &self.store, brokers);
+        apply::apply_plan(&ctx, &self.step(id), left).await
     }
 
     /// The verify step.
     pub(crate) async fn verify(&self, id: &PlanId) -> Result<verify::Verified> {
-        Ok(verify::run(&self.store, &self.step(id), self.reads()).await?)
+        Ok(verify::verify_plan(&self.reading(), &self.step(id)).await?)
     }
 
     /// The verify step when the time in which the dead Apply could have sent anything is over.
@@ -377,15 +377,7 @@ impl Bench {
         let state = serde_json::from_value(json!({"plan": {
             "verdict": "needs_approval", "plan_id": id, "digest": null, "summary": "",
         }}))?;
-        report::run(
-            &self.store,
-            &unreachable(),
-            &Slack::new(Err(SlackError::NotConfigured)),
-            &self.execution,
-            None,
-            &state,
-        )
-        .await?;
+        report::report_execution(&self.reading(), &self.execution, None, &state).await?;
         let audit = self.store.audit_of(&self.execution).await?;
         let audit = audit.ok_or("there is no audit record")?;
         let cluster = audit.cluster_id.clone().ok_or("no cluster")?;
@@ -404,6 +396,15 @@ impl Bench {
             execution: self.execution.clone(),
             plan_id: id.clone(),
         }
+    }
+
+    /// A context in which groups can be read, and nothing else of Kafka.
+    fn reading(&self) -> Context<impl Brokers + use<'_>> {
+        context(
+            self.config.clone(),
+            &self.store,
+            Connect::reading(self.reads()),
+        )
     }
 
     fn reads(&self) -> impl AsyncFn(&str) -> std::result::Result<GroupReader, AppError> {

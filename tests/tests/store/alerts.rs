@@ -2,9 +2,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use offset_guard::app::alert;
+use offset_guard::app::context::Context;
 use offset_guard::domain::audit::AuditStatus;
-use offset_guard::slack::{Slack, SlackError};
+use offset_guard::ports::NotifyError;
+use offset_guard::slack::Slack;
 use offset_guard::wire::guard::AlertRef;
+use offset_guard_tests::context::context_of;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -12,7 +15,7 @@ use super::guard_runs::run;
 use super::support::{Table, at, execution};
 
 /// A Slack on loopback that takes everything, and how often it did.
-async fn slack() -> (Slack, Arc<AtomicUsize>) {
+async fn slack() -> (Arc<Slack>, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let told = Arc::new(AtomicUsize::new(0));
@@ -26,7 +29,7 @@ async fn slack() -> (Slack, Arc<AtomicUsize>) {
             stream.write_all(taken).await.unwrap();
         }
     });
-    (Slack::new(Ok(url.parse().unwrap())), told)
+    (Arc::new(Slack::new(Ok(url.parse().unwrap()))), told)
 }
 
 #[tokio::test]
@@ -41,12 +44,16 @@ async fn an_alert_that_reached_nobody_is_told_by_the_next_report_and_then_no_mor
         cluster: found.cluster,
         group: found.group,
     };
-    let tell = async |slack: &Slack| {
-        let reported = alert::tell(&store, slack, &execution(1), &alert).await;
+    let tell = async |slack: &Arc<Slack>| {
+        let ctx = Context {
+            notifier: slack.clone(),
+            ..context_of(&store)
+        };
+        let reported = alert::report_run(&ctx, &execution(1), &alert).await;
         reported.unwrap().status
     };
     // The audit record is written, and nothing more: as where the report was cut off in between.
-    let nobody = Slack::new(Err(SlackError::NotConfigured));
+    let nobody = Arc::new(Slack::new(Err(NotifyError::NotConfigured)));
     assert_eq!(tell(&nobody).await, AuditStatus::Failed);
     assert_eq!(tell(&nobody).await, AuditStatus::Failed);
     assert!(!store.audit_told(&execution(1)).await.unwrap());

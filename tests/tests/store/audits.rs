@@ -7,10 +7,9 @@ use offset_guard::domain::plan::{Plan, PlanDigest, PlanResult, Source};
 use offset_guard::domain::recovery::{Claim, LONGEST_REQUEST, Outcome, PartitionOutcome, Recovery};
 use offset_guard::domain::refusal::Refusal;
 use offset_guard::domain::rights::{Operation, ResourceType, Right};
-use offset_guard::slack::{Slack, SlackError};
 use offset_guard::store::{Closed, ErrorClass, Opened, Reporter, Store};
 
-use offset_guard_tests::step_functions::unreachable;
+use offset_guard_tests::context::context_of;
 use serde_json::json;
 
 use super::support::{
@@ -286,9 +285,8 @@ async fn a_plan_step_that_failed_after_its_claim_lets_the_group_go() {
 
     let error = json!({"error": {"Error": "OffsetGuard.Transient", "Cause": "throttled"}});
     let state = serde_json::from_value(error).unwrap();
-    let slack = Slack::new(Err(SlackError::NotConfigured));
-    let nobody = unreachable();
-    let reported = report::run(&store, &nobody, &slack, &execution(1), Some(at(0)), &state).await;
+    let ctx = context_of(&store);
+    let reported = report::report_execution(&ctx, &execution(1), Some(at(0)), &state).await;
     assert_eq!(reported.unwrap().code, "NOT_PLANNED");
     assert_eq!(store.claim(&cluster(), &group()).await.unwrap(), None);
     assert_eq!(store.open_recoveries().await.unwrap(), []);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::{SignedDuration, Timestamp};
-use offset_guard::app::approval::admit;
+use offset_guard::app::approval::admit_plan;
 use offset_guard::config::Config;
 use offset_guard::domain::approval::{Approval, Decision, Evidence, People, authorize};
 use offset_guard::domain::group::GroupObservation;
@@ -15,6 +15,7 @@ use offset_guard::domain::rights::Rights;
 use offset_guard::domain::testing::pending_approval;
 use offset_guard::store::{Decided, Lapse, LinkHash, Store, TaskToken};
 use offset_guard::wire::PlanStep;
+use offset_guard_tests::context::context;
 use offset_guard_tests::template;
 
 use super::approvals::link;
@@ -164,7 +165,7 @@ impl Case {
             execution: EXECUTION.into(),
             plan_id: self.plan.id.clone(),
         };
-        match admit(&config(), &self.store, &step, true).await {
+        match admit_plan(&context(config(), &self.store, ()), &step).await {
             Ok(admission) => {
                 assert_eq!(admission.admitted, admission.refused.is_empty(), "{how}");
                 admission.refused

@@ -131,7 +131,6 @@ async fn groups_that_somebody_made_under_a_pattern_take_no_time_from_those_that_
     let executions = unreachable();
     let ends = Ends {
         executions: &executions,
-        state_machine: "arn:m",
     };
     let connect = async |_: &str| {
         let nowhere = ConnectionSettings::new("127.0.0.1:1", Auth::Plaintext);

@@ -6,6 +6,7 @@ use offset_guard::domain::incident::{
 use offset_guard::domain::offset::GroupId;
 use offset_guard::error::Error;
 use offset_guard::store::{Claimed, IncidentClaim, Store};
+use offset_guard_tests::context::context_of;
 
 use super::support::{Table, at, race};
 
@@ -270,6 +271,7 @@ async fn guard_notes_its_start_and_its_end_and_leaves_alone_what_is_not_its_own(
     let table = Table::new().await;
     let store = table.store();
     let subject = group("g");
+    let ctx = context_of(&store);
     let state = async || store.incident(&subject).await.unwrap().unwrap().state;
     let key = claimed(&store, &subject, "one", Timestamp::now()).await;
     let failing = async {
@@ -277,19 +279,19 @@ async fn guard_notes_its_start_and_its_end_and_leaves_alone_what_is_not_its_own(
         Err(Error::Broken("a test".to_owned()))
     };
     let saw_all = |seen: &u8| *seen == 5;
-    let noted = incident::noted(&store, Some(&key), failing, saw_all);
+    let noted = incident::run_for_incident(&ctx, Some(&key), failing, saw_all);
     noted.await.unwrap_err();
     assert_eq!(state().await, IncidentState::Failed);
     // Tried again, it saw nothing; and then all.
     for (seen, came_to) in [(0, IncidentState::Failed), (5, IncidentState::Finished)] {
-        let done = incident::noted(&store, Some(&key), async { Ok(seen) }, saw_all).await;
+        let done = incident::run_for_incident(&ctx, Some(&key), async { Ok(seen) }, saw_all).await;
         assert_eq!(done.unwrap(), Some(seen));
         assert_eq!(state().await, came_to);
     }
     // The same event once more, and a run that is for no incident.
-    let again = incident::noted(&store, Some(&key), async { Ok(5) }, saw_all).await;
+    let again = incident::run_for_incident(&ctx, Some(&key), async { Ok(5) }, saw_all).await;
     assert_eq!(again.unwrap(), None);
-    let scheduled = incident::noted(&store, None, async { Ok(5) }, saw_all).await;
+    let scheduled = incident::run_for_incident(&ctx, None, async { Ok(5) }, saw_all).await;
     assert_eq!(scheduled.unwrap(), Some(5));
 }
 

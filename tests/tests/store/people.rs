@@ -1,11 +1,8 @@
 //! The people behind a plan, whatever the plan says of them.
 
-use aws_config::retry::RetryConfig;
-use aws_sdk_sfn::config::{BehaviorVersion, Region};
 use jiff::{SignedDuration, Timestamp};
-use offset_guard::app::approval::{Asking, admit, request};
+use offset_guard::app::approval::{Asking, admit_plan, request_approval};
 use offset_guard::app::plan::run;
-use offset_guard::aws::step_functions::Executions;
 use offset_guard::config::Config;
 use offset_guard::domain::approval::Decision;
 use offset_guard::domain::identity::{Identity, Requester};
@@ -13,9 +10,9 @@ use offset_guard::domain::plan::{Plan, PlanRecord, PlanResult};
 use offset_guard::domain::recovery::{Claim, Recovery};
 use offset_guard::error::Error;
 use offset_guard::kafka::GroupReader;
-use offset_guard::slack::{Slack, SlackError};
 use offset_guard::store::{Opened, Store, TaskToken};
 use offset_guard::wire::{PlanStep, PlanVerdict};
+use offset_guard_tests::context::{context, context_of};
 use serde_json::json;
 use url::Url;
 
@@ -77,33 +74,14 @@ async fn take_over(config: &Config, store: &Store) -> (PlanVerdict, String) {
 
 /// Lets the approver be asked. Nobody is told, and the task that waits is none, so the step itself fails.
 async fn ask(store: &Store) {
-    let nowhere = aws_sdk_sfn::Config::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::new("us-east-1"))
-        .endpoint_url("http://127.0.0.1:1")
-        .credentials_provider(aws_credential_types::Credentials::new(
-            "test", "test", None, None, "test",
-        ))
-        .retry_config(RetryConfig::disabled())
-        .build();
-    let executions = Executions::new(aws_sdk_sfn::Client::from_conf(nowhere));
-    let slack = Slack::new(Err(SlackError::NotConfigured));
     let page = Url::parse("https://guard.example/").unwrap();
     let token = TaskToken::new("token".to_owned());
     let asking = Asking {
-        slack: &slack,
         public_url: &page,
         swept: false,
     };
-    let asked = request(
-        store,
-        &executions,
-        asking,
-        &STARTED.into(),
-        &plan_id(1),
-        &token,
-    )
-    .await;
+    let ctx = context_of(store);
+    let asked = request_approval(&ctx, asking, &STARTED.into(), &plan_id(1), &token).await;
     assert!(asked.is_err());
 }
 
@@ -208,7 +186,9 @@ async fn admit_asks_the_note_and_the_configuration_and_not_the_plan() {
             execution: STARTED.into(),
             plan_id: plan.id.clone(),
         };
-        let admission = admit(&config(policy), &store, &step, true).await.unwrap();
+        let admission = admit_plan(&context(config(policy), &store, ()), &step)
+            .await
+            .unwrap();
         let codes: Vec<_> = admission.refused.iter().map(String::as_str).collect();
         assert_eq!(codes, code.into_iter().collect::<Vec<_>>(), "{how}");
         assert_eq!(admission.admitted, code.is_none(), "{how}");
@@ -246,7 +226,9 @@ async fn with_four_eyes_the_note_is_of_the_execution_that_carries_the_plan_out()
             execution: STARTED.into(),
             plan_id: plan.id.clone(),
         };
-        let admission = admit(&config(true), &store, &step, true).await.unwrap();
+        let admission = admit_plan(&context(config(true), &store, ()), &step)
+            .await
+            .unwrap();
         let codes: Vec<_> = admission.refused.iter().map(String::as_str).collect();
         assert_eq!(codes, code.into_iter().collect::<Vec<_>>(), "{noted}");
     }

@@ -1,6 +1,9 @@
 //! Who may end another execution's recovery: a table of the local AWS, and a stand-in for Step Functions.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
+use offset_guard::app::context::Context;
 use offset_guard::app::reconcile::{self, Confirmed};
 use offset_guard::app::report::{self, Reported};
 use offset_guard::app::{alert, plan_id as own_plan, sweep, verify};
@@ -10,11 +13,10 @@ use offset_guard::domain::ids::ExecutionArn;
 use offset_guard::domain::plan::PlanResult;
 use offset_guard::domain::recovery::{Claim, Outcome, Recovery};
 use offset_guard::error::Error;
-use offset_guard::kafka::GroupReader;
-use offset_guard::slack::{Slack, SlackError};
 use offset_guard::store::{Closed, ErrorClass, Opened, Reporter, Store};
 use offset_guard::wire::PlanStep;
-use offset_guard_tests::step_functions::{STARTED, StepFunctions};
+use offset_guard_tests::context::{Connect, context, context_of};
+use offset_guard_tests::step_functions::{MACHINE, STARTED, SimulatedStepFunctions};
 use serde_json::{Value, json};
 
 use super::approvals::{request, status};
@@ -23,7 +25,6 @@ use super::support::{
     Table, at, claim, cluster, execution, group, plan, plan_id, record, recovery,
 };
 
-const MACHINE: &str = "arn:aws:states:us-east-1:000000000000:stateMachine:recovery";
 /// An execution of nobody's.
 const INTRUDER: &str = "arn:aws:states:us-east-1:000000000000:execution:recovery:intruder";
 
@@ -31,7 +32,7 @@ const INTRUDER: &str = "arn:aws:states:us-east-1:000000000000:execution:recovery
 struct Case {
     table: Table,
     store: Store,
-    aws: StepFunctions,
+    aws: SimulatedStepFunctions,
 }
 
 impl Case {
@@ -42,7 +43,7 @@ impl Case {
         let case = Self {
             store,
             table,
-            aws: StepFunctions::start().await.unwrap(),
+            aws: SimulatedStepFunctions::start().await.unwrap(),
         };
         let stored = record(1, PlanResult::Ready(plan(plan_id(1), 3)));
         case.store.put_plan(&stored).await.unwrap();
@@ -61,31 +62,26 @@ impl Case {
         Self::opened_at(Timestamp::now()).await
     }
 
+    fn context(&self) -> Context {
+        Context {
+            executions: Arc::new(self.aws.executions()),
+            ..context_of(&self.store)
+        }
+    }
+
     async fn confirm(&self, execution: &str, written: &Value) -> bool {
-        let executions = self.aws.executions();
-        let confirmed =
-            reconcile::confirm(&self.store, &executions, &execution.into(), written).await;
+        let ctx = self.context();
+        let confirmed = reconcile::confirm_reconcile(&ctx, &execution.into(), written).await;
         let Confirmed { confirmed } = confirmed.unwrap();
         confirmed
     }
 
     async fn report(&self, execution: &str, state: Value) -> Reported {
-        let slack = Slack::new(Err(SlackError::NotConfigured));
-        let (executions, state) = (
-            self.aws.executions(),
-            serde_json::from_value(state).unwrap(),
-        );
+        let state = serde_json::from_value(state).unwrap();
         let started_at = Some(at(0));
-        report::run(
-            &self.store,
-            &executions,
-            &slack,
-            &execution.into(),
-            started_at,
-            &state,
-        )
-        .await
-        .unwrap()
+        report::report_execution(&self.context(), &execution.into(), started_at, &state)
+            .await
+            .unwrap()
     }
 
     async fn verify(&self, execution: &str) -> Result<verify::Verified, Error> {
@@ -93,21 +89,14 @@ impl Case {
             execution: execution.into(),
             plan_id: plan_id(1),
         };
-        let nothing_was_sent =
-            async |_: &str| -> Result<GroupReader, Error> { panic!("no broker has to be asked") };
-        verify::run(&self.store, &step, nothing_was_sent).await
+        let Context { config, .. } = self.context();
+        // Nothing was sent, so no broker has to be asked.
+        let ctx = context(config, &self.store, Connect::nowhere());
+        verify::verify_plan(&ctx, &step).await
     }
 
     async fn sweep(&self, execution: Option<&ExecutionArn>) -> Result<sweep::Swept, Error> {
-        let slack = Slack::new(Err(SlackError::NotConfigured));
-        sweep::run(
-            &self.store,
-            &self.aws.executions(),
-            MACHINE,
-            &slack,
-            execution,
-        )
-        .await
+        sweep::sweep_recoveries(&self.context(), execution).await
     }
 
     /// Nothing of the recovery has changed, and nobody has reported on its execution.
@@ -482,8 +471,7 @@ async fn what_is_no_run_of_the_guard_is_told_to_nobody_and_ends_the_execution_al
             "{}",
             ended.message
         );
-        let slack = Slack::new(Err(SlackError::NotConfigured));
-        let again = alert::run(&case.store, &slack, &ExecutionArn(execution), written)
+        let again = alert::report_alert(&case.context(), &ExecutionArn(execution), written)
             .await
             .unwrap();
         assert_eq!(again.message, ended.message);

@@ -9,9 +9,8 @@ use offset_guard::domain::plan::{Plan, PlanRecord, PlanResult};
 use offset_guard::domain::recovery::{Outcome, PreImage};
 use offset_guard::domain::refusal::Refusal;
 use offset_guard::domain::testing::pending_approval;
-use offset_guard::slack::{Slack, SlackError};
 use offset_guard::store::TaskToken;
-use offset_guard_tests::step_functions::unreachable;
+use offset_guard_tests::context::context_of;
 use serde_json::json;
 
 use super::approvals::link;
@@ -76,10 +75,10 @@ async fn a_move_is_not_hidden_by_another_plan_in_the_place_of_the_one_that_was_a
             .await
             .unwrap();
 
-        let slack = Slack::new(Err(SlackError::NotConfigured));
         let state = serde_json::from_value(json!({ "plan_id": plan_id(1) })).unwrap();
-        let (executions, own, began) = (unreachable(), execution(1), Some(at(0)));
-        let ended = report::run(&store, &executions, &slack, &own, began, &state).await;
+        let (own, began) = (execution(1), Some(at(0)));
+        let ctx = context_of(&store);
+        let ended = report::report_execution(&ctx, &own, began, &state).await;
         assert_eq!(ended.unwrap().code, code);
         let audit = store.audit_of(&own).await.unwrap().unwrap();
         assert_eq!(audit.outcome, outcome, "{code}");

@@ -1,8 +1,7 @@
 use offset_guard::app::sweep;
 use offset_guard::error::Error;
-use offset_guard::slack::{Slack, SlackError};
 use offset_guard::store::Opened;
-use offset_guard_tests::step_functions::unreachable;
+use offset_guard_tests::context::context_of;
 
 use super::support::{Table, at, claim, execution, recovery};
 
@@ -10,9 +9,8 @@ use super::support::{Table, at, claim, execution, recovery};
 async fn a_sweep_that_leaves_something_open_fails() {
     let table = Table::new().await;
     let store = table.store();
-    let slack = Slack::new(Err(SlackError::NotConfigured));
-    let executions = unreachable();
-    let sweep = async |execution| sweep::run(&store, &executions, "arn:m", &slack, execution).await;
+    let ctx = context_of(&store);
+    let sweep = async |execution| sweep::sweep_recoveries(&ctx, execution).await;
     assert_eq!(sweep(None).await.unwrap().stuck, 0);
     let opened = store
         .open_recovery(&recovery(1), &claim(1, at(1000)), at(0))

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use jiff::{SignedDuration, Timestamp};
-use offset_guard::app::approval::{Asking, ToldLate, ask_again, request};
+use offset_guard::app::approval::{Asking, ToldLate, ask_again, request_approval};
+use offset_guard::app::context::Context;
 use offset_guard::domain::approval::{Approval, ApprovalStatus};
 use offset_guard::domain::plan::{Plan, PlanResult};
 use offset_guard::slack::Slack;
 use offset_guard::store::{LinkHash, Opened, Store, TaskToken};
-use offset_guard_tests::step_functions::unreachable;
+use offset_guard_tests::context::context_of;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use url::Url;
@@ -18,7 +19,7 @@ use super::support::{Table, at, claim, execution, plan, plan_id, record, recover
 
 /// A Slack that takes messages or has had too many for an hour, and how many it took.
 struct Channel {
-    slack: Slack,
+    slack: Arc<Slack>,
     full: Arc<AtomicBool>,
     taken: Arc<AtomicUsize>,
 }
@@ -45,7 +46,7 @@ impl Channel {
             }
         });
         Self {
-            slack: Slack::new(Ok(url.parse().unwrap())),
+            slack: Arc::new(Slack::new(Ok(url.parse().unwrap()))),
             full,
             taken,
         }
@@ -75,23 +76,26 @@ async fn what_slack_has_no_room_for_is_asked_again_by_the_sweep_until_it_is_told
     let table = Table::new().await;
     let store = table.store();
     waiting(&store, 3_000).await;
-    let (channel, executions) = (Channel::full().await, unreachable());
+    let channel = Channel::full().await;
+    let ctx = Context {
+        notifier: channel.slack.clone(),
+        ..context_of(&store)
+    };
     let public_url = Url::parse("http://127.0.0.1/").unwrap();
     let asking = Asking {
-        slack: &channel.slack,
         public_url: &public_url,
         swept: true,
     };
     let token = TaskToken::new("token-1".to_owned());
     // Nothing is told to the execution, which is out of reach here: it waits on.
     let plan = plan_id(1);
-    request(&store, &executions, asking, &execution(1), &plan, &token)
+    request_approval(&ctx, asking, &execution(1), &plan, &token)
         .await
         .unwrap();
     let (first, approval) = newest(&store).await;
     assert_eq!(approval.status, ApprovalStatus::Pending);
 
-    let again = async || ask_again(&store, &executions, asking).await.unwrap();
+    let again = async || ask_again(&ctx, asking).await.unwrap();
     assert_eq!(again().await, ToldLate::default());
     let (second, _) = newest(&store).await;
     assert_ne!(second, first);
@@ -124,28 +128,23 @@ async fn what_nobody_can_be_told_of_in_time_or_by_a_sweep_fails_its_task() {
     let table = Table::new().await;
     let store = table.store();
     waiting(&store, 100).await;
-    let (channel, executions) = (Channel::full().await, unreachable());
+    let channel = Channel::full().await;
+    let ctx = Context {
+        notifier: channel.slack.clone(),
+        ..context_of(&store)
+    };
     let public_url = Url::parse("http://127.0.0.1/").unwrap();
     let asking = |swept| Asking {
-        slack: &channel.slack,
         public_url: &public_url,
         swept,
     };
     let token = TaskToken::new("token-1".to_owned());
     let ask = async |swept| {
         let plan = plan_id(1);
-        request(
-            &store,
-            &executions,
-            asking(swept),
-            &execution(1),
-            &plan,
-            &token,
-        )
-        .await
+        request_approval(&ctx, asking(swept), &execution(1), &plan, &token).await
     };
     assert!(ask(false).await.is_err());
     ask(true).await.unwrap();
-    let given_up = ask_again(&store, &executions, asking(true)).await;
+    let given_up = ask_again(&ctx, asking(true)).await;
     assert!(given_up.is_err(), "{given_up:?}");
 }

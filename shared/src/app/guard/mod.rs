@@ -15,14 +15,12 @@ mod tell;
 use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
 use serde::Serialize;
-use url::Url;
 
 use self::group::{Looked, Watched};
 use self::pace::Pace;
 use super::checkpoint::{all_groups, only};
 use super::clusters;
 use crate::aws::metrics::{self, Metric};
-use crate::aws::step_functions::Executions;
 use crate::config::Config;
 use crate::domain::fleet::{CapMet, Order};
 use crate::domain::guard::proposal::Ask;
@@ -34,8 +32,8 @@ use crate::domain::reasons;
 use crate::domain::text::grouped;
 use crate::error::Error;
 use crate::failure::chain;
-use crate::ports::{KeepRecords, ReadGroups, ReadRecords};
-use crate::rest_proxy::{Credentials, Opinion, second_opinion};
+use crate::ports::{Brokers, Executions, KeepRecords, ReadGroups, ReadRecords, Role};
+use crate::rest_proxy::{Opinion, RestProxy, second_opinion};
 use crate::store::Store;
 use crate::wire::guard::{GuardAsk, GuardEvent};
 
@@ -54,19 +52,26 @@ pub struct Sources<R, D, K> {
     /// Writes to the quarantine topic.
     pub keeper: K,
     /// The REST Proxy, where one is configured.
-    pub proxy: Option<SecondSource>,
-}
-
-/// A REST Proxy, and what it wants to know who asks.
-#[derive(Debug, Clone)]
-pub struct SecondSource {
-    /// Where it is.
-    pub url: Url,
-    /// Who asks; or why that is not known, which is told and keeps nobody from asking the brokers.
-    pub credentials: Result<Option<Credentials>, String>,
+    pub proxy: Option<RestProxy>,
 }
 
 impl<R, D, K> Sources<R, D, K> {
+    /// Connects to a cluster as the guard.
+    ///
+    /// # Errors
+    /// The cluster is not configured, or its secret is not usable.
+    pub async fn connect<B>(brokers: &B, cluster: &str) -> Result<Self, Error>
+    where
+        B: Brokers<Groups = R, Records = D, Keeper = K>,
+    {
+        Ok(Self {
+            groups: brokers.groups(cluster, Role::Guard).await?,
+            records: brokers.records(cluster, Role::Guard).await?,
+            keeper: brokers.keeper(cluster).await?,
+            proxy: brokers.rest_proxy(cluster).await?,
+        })
+    }
+
     /// What the REST Proxy says of a group; `None` where none is configured.
     async fn second_opinion(
         &self,
@@ -106,9 +111,7 @@ impl<R, D, K> Sources<R, D, K> {
 #[derive(Debug, Clone, Copy)]
 pub struct Ends<'a> {
     /// Step Functions.
-    pub executions: &'a Executions,
-    /// The ARN of the recovery state machine.
-    pub state_machine: &'a str,
+    pub executions: &'a dyn Executions,
 }
 
 /// What became of one group in a run of the guard.

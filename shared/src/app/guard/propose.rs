@@ -396,9 +396,7 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
         }
         let input = json!({ "plan_id": id });
         let ends = self.ends;
-        ends.executions
-            .start(ends.state_machine, &id.0, &input)
-            .await?;
+        ends.executions.start(&id.0, &input).await?;
         run.deed = Deed::Proposed { plan: id };
         // On record at once: until it has claimed the group, that is how other runs see it.
         self.watched.store.put_guard_run(run).await?;

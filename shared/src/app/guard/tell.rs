@@ -69,7 +69,7 @@ pub(super) async fn tell(
         group: run.group.clone(),
     };
     ends.executions
-        .start(ends.state_machine, &run.id, &json!({ "alert": alert }))
+        .start(&run.id, &json!({ "alert": alert }))
         .await?;
     store
         .note_told(&run.cluster, &run.group, &this, told.as_ref())

@@ -1,10 +1,12 @@
+use std::sync::Arc;
+
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
 
 use serde_json::{Value, json};
 
 use super::*;
-use crate::aws::step_functions::Executions;
+use crate::aws::step_functions::StepFunctions;
 use crate::page::{PageDeps, handle, respond};
 use crate::store::Store;
 
@@ -38,7 +40,10 @@ pub(super) fn with_table_at(endpoint: &str) -> PageDeps {
             aws_sdk_dynamodb::Client::from_conf(table),
             "table".to_owned(),
         ),
-        executions: Executions::new(aws_sdk_sfn::Client::from_conf(machine)),
+        executions: Arc::new(StepFunctions::new(
+            aws_sdk_sfn::Client::from_conf(machine),
+            String::new(),
+        )),
         form_key: key(),
         sign_in: None,
         public_url: public_url(),

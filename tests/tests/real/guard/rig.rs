@@ -8,7 +8,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::Timestamp;
 use offset_guard::app::guard::{self, Ends, GuardResult, Sources};
-use offset_guard::aws::step_functions::Executions;
+use offset_guard::aws::step_functions::StepFunctions;
 use offset_guard::config::Config;
 use offset_guard::domain::group::{GroupDescription, GroupObservation};
 use offset_guard::domain::guard::quarantine::Copy;
@@ -300,10 +300,10 @@ impl Rig {
         F: AsyncFn(&str) -> std::result::Result<Sources<R, D, K>, AppError>,
     {
         let event = GuardEvent::read(event).map_err(|faults| format!("{faults:?}"))?;
-        let executions = Executions::new(aws_sdk_sfn::Client::new(&self.sdk));
+        let client = aws_sdk_sfn::Client::new(&self.sdk);
+        let executions = StepFunctions::new(client, machine.to_owned());
         let ends = Ends {
             executions: &executions,
-            state_machine: machine,
         };
         let run = guard::run(&self.config, &self.bench.store, ends, &event, connect);
         let mut results = Box::pin(run).await?;

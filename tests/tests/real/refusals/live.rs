@@ -14,6 +14,7 @@ use offset_guard::ports::ReadGroups;
 use offset_guard::wire::PlanStep;
 use offset_guard_local::client::{MemberOptions, Protocol};
 use offset_guard_local::kafka::ConsoleConsumer;
+use offset_guard_tests::context::{Connect, context};
 use offset_guard_tests::{Outcome, PATIENCE, World, on_every_kafka, on_kafka_4};
 use serde_json::json;
 
@@ -185,15 +186,11 @@ async fn a_member_that_joins_while_it_is_applied(world: &World) -> Outcome {
         plan_id: plan.clone(),
     };
     let back = Mutex::new(None);
-    let config = world.config()?;
-    let applied = apply::run(
-        &config,
+    let ctx = context(
+        world.config()?,
         &world.store,
-        &step,
-        Duration::from_secs(60),
-        true,
-        apply::Connect {
-            reader: async |_: &str| Ok(GroupReader::connect(world.settings())?),
+        Connect {
+            groups: async |_: &str| Ok(GroupReader::connect(world.settings())?),
             writer: async |_: &str| {
                 let member = world.member(&scene.group, scene.topic(), 2).await;
                 *back.lock().map_err(|error| broken(&error))? =
@@ -207,8 +204,8 @@ async fn a_member_that_joins_while_it_is_applied(world: &World) -> Outcome {
                 )?)
             },
         },
-    )
-    .await?;
+    );
+    let applied = apply::apply_plan(&ctx, &step, Duration::from_secs(60)).await?;
     assert_eq!((applied.requests, applied.rejected), (1, 2));
     let member = back.into_inner()?.ok_or("no member came back")?;
     assert_eq!(scene.in_kafka().await?, before);

@@ -339,10 +339,10 @@ fn target(target: Option<i64>) -> String {
 #[test]
 fn agrees_with_the_simple_rule_where_that_is_sound() {
     let mut text = String::from(
-        "# Beside the two-sample rule\n\n\
-         With `min_samples = 2`, `stall_seconds = 0` and `max_poll_records = 1` the guard decides from two samples, as the\n\
-         simplest rule in use does. Both were asked about partition 0 of a group of four at offset 100; the test\n\
-         `agrees_with_the_simple_rule_where_that_is_sound` holds this table to what they answer.\n\n\
+        "# The guard beside the two-sample rule\n\n\
+         With `min_samples = 2`, `stall_seconds = 0`, and `max_poll_records = 1` the guard decides from two samples, as the\n\
+         simplest rule in use does. Both were asked about partition 0 at offset 100, in a group of four partitions. The test\n\
+         `agrees_with_the_simple_rule_where_that_is_sound` compares this table with their answers.\n\n\
          | Situation | The simple rule | The guard | Its verdict | Why they differ |\n\
          |---|---|---|---|---|\n",
     );

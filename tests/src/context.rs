@@ -1,0 +1,111 @@
+//! What the use cases work with, made of parts that a test chooses.
+
+use std::future::{Ready, ready};
+use std::sync::Arc;
+
+use offset_guard::app::context::Context;
+use offset_guard::config::Config;
+use offset_guard::error::Error;
+use offset_guard::kafka::{GroupReader, GroupWriter, RecordKeeper, RecordReader};
+use offset_guard::ports::{
+    AlterGroups, Brokers, Clock, NotifyError, ReadGroups, ReadRecords, Role,
+};
+use offset_guard::rest_proxy::RestProxy;
+use offset_guard::slack::Slack;
+use offset_guard::store::Store;
+
+use crate::step_functions::unreachable;
+
+/// A context in which applying is on, no execution can be reached and nobody is notified.
+pub fn context<B>(config: impl Into<Arc<Config>>, store: &Store, brokers: B) -> Context<B> {
+    Context {
+        config: config.into(),
+        store: store.clone(),
+        brokers,
+        executions: Arc::new(unreachable()),
+        notifier: Arc::new(Slack::new(Err(NotifyError::NotConfigured))),
+        clock: Clock::system(),
+        apply_enabled: true,
+    }
+}
+
+/// A context without a cluster.
+pub fn context_of(store: &Store) -> Context {
+    let config = "[clusters.main]\nbootstrap_servers = [\"127.0.0.1:1\"]\nauth = \"plaintext\"\n\
+                  [[groups]]\nname = \"shipment-sync\"\n";
+    match Config::parse(config) {
+        Ok(config) => context(config, store, ()),
+        Err(errors) => unreachable!("{errors}"),
+    }
+}
+
+/// Brokers that connect as functions say, whatever the cluster and the principal.
+#[derive(Debug, Clone, Copy)]
+pub struct Connect<G, R, W> {
+    /// To groups.
+    pub groups: G,
+    /// To records.
+    pub records: R,
+    /// To alter offsets.
+    pub writer: W,
+}
+
+type NoRecords = fn(&str) -> Ready<Result<RecordReader, Error>>;
+type NoWriter = fn(&str) -> Ready<Result<GroupWriter, Error>>;
+
+impl<G> Connect<G, NoRecords, NoWriter> {
+    /// Brokers of which only groups can be read.
+    pub fn reading(groups: G) -> Self {
+        Self {
+            groups,
+            records: |_| ready(Err(Error::Broken("records are read".to_owned()))),
+            writer: |_| ready(Err(Error::Broken("offsets are altered".to_owned()))),
+        }
+    }
+}
+
+/// A reader of nothing.
+pub type NoGroups = fn(&str) -> Ready<Result<GroupReader, Error>>;
+
+impl Connect<NoGroups, NoRecords, NoWriter> {
+    /// Brokers that no test expects to be asked.
+    #[must_use]
+    pub fn nowhere() -> Self {
+        Self::reading(|_| ready(Err(Error::Broken("a broker is asked".to_owned()))))
+    }
+}
+
+impl<G, R, W, Groups, Records, Writer> Brokers for Connect<G, R, W>
+where
+    G: AsyncFn(&str) -> Result<Groups, Error>,
+    R: AsyncFn(&str) -> Result<Records, Error>,
+    W: AsyncFn(&str) -> Result<Writer, Error>,
+    Groups: ReadGroups,
+    Records: ReadRecords,
+    Writer: AlterGroups,
+{
+    type Groups = Groups;
+    type Records = Records;
+    type Keeper = RecordKeeper;
+    type Writer = Writer;
+
+    async fn groups(&self, cluster: &str, _: Role) -> Result<Groups, Error> {
+        (self.groups)(cluster).await
+    }
+
+    async fn records(&self, cluster: &str, _: Role) -> Result<Records, Error> {
+        (self.records)(cluster).await
+    }
+
+    async fn keeper(&self, _: &str) -> Result<RecordKeeper, Error> {
+        Err(Error::Broken("copies are written".to_owned()))
+    }
+
+    async fn writer(&self, cluster: &str) -> Result<Writer, Error> {
+        (self.writer)(cluster).await
+    }
+
+    async fn rest_proxy(&self, _: &str) -> Result<Option<RestProxy>, Error> {
+        Ok(None)
+    }
+}
