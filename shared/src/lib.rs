@@ -27,6 +27,8 @@ pub mod failure;
 pub mod oidc;
 pub mod page;
 pub mod ports;
+#[cfg(test)]
+mod progress_tests;
 pub mod rest_proxy;
 pub mod slack;
 pub mod store;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use offset_guard::domain::audit::AuditStatus;
 use offset_guard::domain::guard::policy::{GuardPolicy, SkipOn};
 use offset_guard::domain::guard::proposal::warrants_skip;
+use offset_guard::domain::guard::rules::RULES;
 use offset_guard::domain::guard::verdict::Verdict;
 use offset_guard::domain::refusal::Refusal;
 use offset_guard::domain::report::EndCode;
@@ -122,7 +123,7 @@ fn every_end_of_an_execution_is_explained_once_and_is_the_success_that_it_says()
 }
 
 #[test]
-fn every_verdict_is_explained_once_in_its_order_with_when_a_skip_is_proposed() {
+fn every_rule_is_explained_in_its_order_with_when_a_skip_is_proposed() {
     let mut rows = table("infra/docs/guard.md", "## Verdicts");
     rows.retain(|row| row[0].parse::<u8>().is_ok());
     let said: Vec<_> = rows
@@ -139,9 +140,11 @@ fn every_verdict_is_explained_once_in_its_order_with_when_a_skip_is_proposed() {
         skip_on: SkipOn::Suspected,
         ..GuardPolicy::default()
     };
-    let there_is: Vec<_> = Verdict::ALL
-        .into_iter()
-        .map(|verdict| {
+    let there_is: Vec<_> = RULES
+        .iter()
+        .zip(1..)
+        .map(|(rule, number)| {
+            let verdict = rule.verdict;
             let skips = |policy, asked| warrants_skip(verdict, policy, asked);
             let likely = GuardPolicy::default();
             let when = match (
@@ -156,7 +159,7 @@ fn every_verdict_is_explained_once_in_its_order_with_when_a_skip_is_proposed() {
                 (false, true, false) => "with `skip_on = \"suspected\"` alone",
             };
             (
-                verdict.number().to_string(),
+                i32::to_string(&number),
                 verdict.code().to_owned(),
                 when.to_owned(),
             )

@@ -73,6 +73,28 @@ pub struct Member {
     pub assignment: Vec<TopicPartition>,
 }
 
+/// A member as a person needs it to find and stop it, and as the guard tells one from another. A process that starts
+/// again, or was thrown out for not polling, comes back with another member id.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct MemberSeen {
+    /// `client.id`.
+    pub client_id: String,
+    /// The member id.
+    pub member_id: String,
+    /// The address that it connects from.
+    pub host: String,
+}
+
+impl From<&Member> for MemberSeen {
+    fn from(member: &Member) -> Self {
+        Self {
+            client_id: member.client_id.clone(),
+            member_id: member.member_id.clone(),
+            host: member.host.clone(),
+        }
+    }
+}
+
 /// The answer of `DescribeConsumerGroups` for one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupDescription {

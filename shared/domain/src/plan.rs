@@ -297,14 +297,14 @@ pub enum Warning {
     /// The group was active while planning; its consumers must be stopped after approval.
     MustBeStopped {
         /// Its members.
-        members: Vec<super::refusal::MemberSeen>,
+        members: Vec<crate::group::MemberSeen>,
         /// How far a commit may still go forward until then.
         drift_limit: u64,
     },
     /// The group was Empty while planning, and had members shortly before; they must not be there when it is applied.
     MustStayStopped {
         /// The members that were seen last.
-        members: Vec<super::refusal::MemberSeen>,
+        members: Vec<crate::group::MemberSeen>,
         /// How far a commit may still go forward until then.
         drift_limit: u64,
     },
@@ -313,7 +313,7 @@ pub enum Warning {
         /// Its state.
         state: String,
         /// Its members.
-        members: Vec<super::refusal::MemberSeen>,
+        members: Vec<crate::group::MemberSeen>,
     },
     /// Something else than the group's members writes its offsets.
     WrittenFromOutside {
@@ -358,7 +358,7 @@ pub enum Warning {
 impl Warning {
     /// The members that it says must be stopped.
     #[must_use]
-    pub fn members_to_stop(&self) -> &[super::refusal::MemberSeen] {
+    pub fn members_to_stop(&self) -> &[crate::group::MemberSeen] {
         match self {
             Self::MustBeStopped { members, .. }
             | Self::MustStayStopped { members, .. }
@@ -679,7 +679,7 @@ impl Plan {
 
     /// The members that must stop after the approval, as they were seen while planning or shortly before.
     #[must_use]
-    pub fn members_to_stop(&self) -> &[super::refusal::MemberSeen] {
+    pub fn members_to_stop(&self) -> &[crate::group::MemberSeen] {
         let mut members = self.warnings.iter().map(Warning::members_to_stop);
         members.find(|named| !named.is_empty()).unwrap_or_default()
     }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 
 use super::checkpoint::Anomaly;
+use super::group::MemberSeen;
 use super::group::{Activity, GroupDescription, GroupObservation, GroupState, Member};
 use super::guard::quarantine::{Kept, SkippedRecord};
 use super::guard::sample::Sample;
@@ -16,7 +17,7 @@ use super::ids::PlanId;
 use super::offset::{ClusterId, CommittedOffset, Fault, TopicId, TopicPartition, distance};
 use super::plan::{CSV_VERSION, Disowns, LeftAlone, PartitionMove, Plan, Source, Warning, total};
 use super::policy::GroupPolicy;
-use super::refusal::{MemberSeen, Refusal};
+use super::refusal::Refusal;
 use super::request::{RewindRequest, Selection};
 pub use targets::Targets;
 use targets::{

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use crate::approval::AlterRequest;
 use crate::group::{GroupDescription, GroupObservation};
 pub use crate::guard::keeping::KeepingTopic;
-use crate::guard::quarantine::Copy;
+use crate::guard::quarantine::KeptCopy;
 use crate::guard::record::{Header, Record};
 use crate::offset::{ClusterId, CommittedOffset, Fault, FoundByTime, GroupId, TopicPartition};
 use crate::recovery::AlterAnswer;
@@ -158,7 +158,7 @@ pub trait KeepRecords: Sync {
         key: Option<&[u8]>,
         value: Option<&[u8]>,
         headers: &[Header],
-    ) -> impl Future<Output = Result<Copy, Fault>> + Send;
+    ) -> impl Future<Output = Result<KeptCopy, Fault>> + Send;
 }
 
 /// Changes offsets, and takes nothing but what an [`crate::approval::ApprovedPlan`] made.

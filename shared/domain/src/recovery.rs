@@ -1,5 +1,7 @@
 //! One recovery from its claim to its end: what was done, what was seen afterwards, what may be said of it.
 
+pub mod progress;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;

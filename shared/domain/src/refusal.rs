@@ -11,18 +11,8 @@ use super::ids::PlanId;
 use super::offset::{Fault, TopicPartition, distance};
 use super::rights::{Right, listed};
 use super::text::{count, grouped, time, verb};
+use crate::group::MemberSeen;
 use crate::ids::ExecutionArn;
-
-/// A member of a group, as much as a person needs to find and stop it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemberSeen {
-    /// `client.id`.
-    pub client_id: String,
-    /// The member id.
-    pub member_id: String,
-    /// Where it connects from.
-    pub host: String,
-}
 
 /// What changed since a plan was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::approval::{Approval, ApprovalStatus};
+use super::approval::{Approval, Standing};
 use super::audit::AuditStatus;
 use super::offset::TopicPartition;
 use super::plan::{LeftAlone, PlanRecord, PlanResult};
 use super::reasons;
+use super::recovery::progress::{RecoveryEnd, StoredPlan, StoredRecovery};
 use super::recovery::{Outcome, Recovery};
 use super::refusal::Refusal;
 use super::text::grouped;
@@ -126,6 +127,60 @@ impl Conclusion {
             refusals: Vec::new(),
         }
     }
+
+    fn with(self, refusals: &[Refusal]) -> Self {
+        Self {
+            refusals: refusals.to_vec(),
+            ..self
+        }
+    }
+}
+
+impl OnRecord<'_> {
+    /// How far it is, as far as its end tells.
+    fn stored(&self) -> StoredRecovery<'_> {
+        let plan = self.plan.map(|record| (record.dry_run, &record.result));
+        StoredRecovery {
+            plan: match plan {
+                None => StoredPlan::Missing,
+                Some((_, PlanResult::Refused(_))) => StoredPlan::Refused,
+                Some((_, PlanResult::NothingToDo(_))) => StoredPlan::NothingToDo,
+                // One that came to an error was to do more than be stored.
+                Some((true, PlanResult::Ready(_))) if self.error.is_none() => StoredPlan::DryRun,
+                Some((_, PlanResult::Ready(_))) => StoredPlan::Ready,
+            },
+            approval: self
+                .approval
+                .map(|approval| Standing::Closed(approval.stands())),
+            recovery: self.recovery,
+            outcome: self.recovery.and_then(|r| r.outcome.as_ref()),
+            may_have_sent: self.may_have_sent,
+            is_over: true,
+        }
+    }
+}
+
+impl RecoveryEnd {
+    /// The code that an audit record has of it.
+    #[must_use]
+    pub fn code(&self) -> EndCode {
+        match self {
+            Self::NotPlanned => EndCode::NotPlanned,
+            Self::Refused => EndCode::Refused,
+            Self::NothingToDo => EndCode::NothingToDo,
+            Self::DryRun => EndCode::DryRun,
+            Self::Rejected => EndCode::Rejected,
+            Self::Expired => EndCode::ApprovalExpired,
+            Self::Superseded => EndCode::Superseded,
+            Self::Undecided => EndCode::NotApproved,
+            Self::Unsent | Self::Judged(Outcome::NotApplied) => EndCode::ApprovedNotApplied,
+            Self::Unproven | Self::Judged(Outcome::Unknown) => EndCode::OutcomeUnknown,
+            Self::Judged(Outcome::Verified) => EndCode::Verified,
+            Self::Judged(Outcome::AppliedThenMoved) => EndCode::AppliedThenMoved,
+            Self::Judged(Outcome::Overwritten) => EndCode::Overwritten,
+            Self::Judged(Outcome::PartiallyApplied) => EndCode::PartiallyApplied,
+        }
+    }
 }
 
 fn because(error: &str) -> String {
@@ -143,85 +198,79 @@ pub fn conclude(on_record: OnRecord<'_>) -> Conclusion {
                 .to_owned(),
         );
     }
-    match on_record.plan.map(|record| (record, &record.result)) {
-        // Nobody was ever asked, so planning is as far as it came, whether or not the group was claimed by then.
-        None if on_record.approval.is_none() && !on_record.may_have_sent => {
+    let end = RecoveryEnd::of(on_record.stored());
+    let code = end.code();
+    let refusals = on_record.recovery.map_or(&[][..], |r| &r.refusals[..]);
+    let plan = on_record.plan.map(|record| &record.result);
+    match (end, plan) {
+        (RecoveryEnd::NotPlanned, _) => Conclusion::of(
+            code,
+            because(
+                on_record
+                    .error
+                    .unwrap_or("the execution ended before a plan was stored"),
+            ),
+        ),
+        (RecoveryEnd::Refused, Some(PlanResult::Refused(refusals))) => {
+            Conclusion::of(code, refused(refusals)).with(refusals)
+        }
+        (RecoveryEnd::Refused, _) => Conclusion::of(code, refused(refusals)).with(refusals),
+        (RecoveryEnd::NothingToDo, Some(PlanResult::NothingToDo(left_alone))) => {
+            Conclusion::of(code, nothing_to_do(left_alone))
+        }
+        (RecoveryEnd::NothingToDo, _) => Conclusion::of(code, nothing_to_do(&[])),
+        (RecoveryEnd::DryRun, _) => {
+            Conclusion::of(code, "the plan is stored; no offset was changed".to_owned())
+        }
+        (RecoveryEnd::Unproven, _) => {
             let error = on_record
                 .error
-                .unwrap_or("the execution ended before a plan was stored");
-            return Conclusion::of(EndCode::NotPlanned, because(error));
+                .unwrap_or("the execution ended before it was verified");
+            let error = said(error);
+            Conclusion::of(
+                code,
+                format!("{error}. Offsets may have been changed; look at each partition"),
+            )
         }
-        // There was one, or nobody would have been asked: what is stored of it cannot be read.
-        None => {}
-        Some((_, PlanResult::Refused(refusals))) => {
-            return Conclusion {
-                refusals: refusals.clone(),
-                ..Conclusion::of(EndCode::Refused, refused(refusals))
-            };
+        (RecoveryEnd::Judged(outcome), _) if outcome != Outcome::NotApplied => {
+            judged(code, &outcome, refusals)
         }
-        Some((_, PlanResult::NothingToDo(left_alone))) => {
-            return Conclusion::of(EndCode::NothingToDo, nothing_to_do(left_alone));
-        }
-        Some((record, PlanResult::Ready(_)))
-            if record.dry_run && on_record.recovery.is_none() && on_record.error.is_none() =>
-        {
-            let message = "the plan is stored; no offset was changed";
-            return Conclusion::of(EndCode::DryRun, message.to_owned());
-        }
-        Some((_, PlanResult::Ready(_))) => {}
+        (RecoveryEnd::Superseded, _) => superseded(code, on_record),
+        (RecoveryEnd::Rejected, _) => rejected(code, on_record),
+        (RecoveryEnd::Expired, _) => expired(code, on_record),
+        (RecoveryEnd::Unsent | RecoveryEnd::Judged(_), _) => stopped(
+            code,
+            on_record,
+            "the execution ended before the plan was applied",
+        ),
+        (RecoveryEnd::Undecided, _) => stopped(
+            code,
+            on_record,
+            "the execution ended before anybody decided",
+        ),
     }
-    if let Some(outcome) = on_record.recovery.and_then(|r| r.outcome.as_ref())
-        && *outcome != Outcome::NotApplied
-    {
-        let refusals = on_record
-            .recovery
-            .map_or_else(Vec::new, |r| r.refusals.clone());
-        let conclusion = match outcome {
-            Outcome::Verified => Conclusion::of(EndCode::Verified, outcome.to_string()),
-            Outcome::AppliedThenMoved => {
-                Conclusion::of(EndCode::AppliedThenMoved, outcome.to_string())
-            }
-            Outcome::Overwritten => Conclusion::of(
-                EndCode::Overwritten,
-                format!(
-                    "{outcome}; stop what writes them (a tool, an offset sync), or see whether consumers came and left, and \
-                     plan again"
-                ),
-            ),
-            Outcome::PartiallyApplied => Conclusion::of(
-                EndCode::PartiallyApplied,
-                format!(
-                    "{outcome}; look at each partition, keep the consumers stopped, and finish the plan or undo it"
-                ),
-            ),
-            Outcome::Unknown | Outcome::NotApplied => Conclusion::of(
-                EndCode::OutcomeUnknown,
-                format!(
-                    "{outcome}; look at each partition, keep the consumers stopped and plan again"
-                ),
-            ),
-        };
-        // What stopped it half-way. Where everything was moved, nothing did: a refusal is then that of a second try.
-        return match conclusion.code.status() {
-            AuditStatus::Succeeded => conclusion,
-            AuditStatus::Failed => Conclusion {
-                refusals,
-                ..conclusion
-            },
-        };
+}
+
+/// What Verify found, with what stopped it half-way. Where everything was moved, nothing did: a refusal is then that of a
+/// second try.
+fn judged(code: EndCode, outcome: &Outcome, refusals: &[Refusal]) -> Conclusion {
+    let next = match outcome {
+        Outcome::Verified | Outcome::AppliedThenMoved => "",
+        Outcome::Overwritten => {
+            "; stop what writes them (a tool, an offset sync), or see whether consumers came and left, and plan again"
+        }
+        Outcome::PartiallyApplied => {
+            "; look at each partition, keep the consumers stopped, and finish the plan or undo it"
+        }
+        Outcome::Unknown | Outcome::NotApplied => {
+            "; look at each partition, keep the consumers stopped and plan again"
+        }
+    };
+    let conclusion = Conclusion::of(code, format!("{outcome}{next}"));
+    match code.status() {
+        AuditStatus::Succeeded => conclusion,
+        AuditStatus::Failed => conclusion.with(refusals),
     }
-    let proven = on_record.recovery.is_some_and(|r| r.outcome.is_some());
-    if on_record.may_have_sent && !proven {
-        let error = on_record
-            .error
-            .unwrap_or("the execution ended before it was verified");
-        let error = said(error);
-        return Conclusion::of(
-            EndCode::OutcomeUnknown,
-            format!("{error}. Offsets may have been changed; look at each partition"),
-        );
-    }
-    not_applied(on_record)
 }
 
 /// Why each partition is where it is, in numbers.
@@ -240,74 +289,53 @@ fn nothing_to_do(left_alone: &[(TopicPartition, LeftAlone)]) -> String {
     )
 }
 
-/// The plan was ready and no offset was changed: why not.
-fn not_applied(on_record: OnRecord<'_>) -> Conclusion {
-    if let Some(by) = on_record.recovery.and_then(|r| r.superseded_by.as_ref()) {
-        let message =
-            format!("plan {by}, which somebody asked for, took its place; no offset was changed");
-        return Conclusion::of(EndCode::Superseded, message);
-    }
-    let refusals = on_record.recovery.map_or(&[][..], |r| &r.refusals[..]);
-    match on_record
+fn superseded(code: EndCode, on_record: OnRecord<'_>) -> Conclusion {
+    let by = on_record.recovery.and_then(|r| r.superseded_by.as_ref());
+    let by = by.map_or("another plan".to_owned(), |by| format!("plan {by}"));
+    Conclusion::of(
+        code,
+        format!("{by}, which somebody asked for, took its place; no offset was changed"),
+    )
+}
+
+fn rejected(code: EndCode, on_record: OnRecord<'_>) -> Conclusion {
+    let approval = on_record.approval;
+    let by = approval.and_then(|approval| approval.decided_by.as_deref());
+    let by = by.unwrap_or("somebody");
+    let reason = approval.and_then(|approval| approval.reason.as_deref());
+    let reason = reason.unwrap_or_default();
+    let why = if reason.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", said(reason))
+    };
+    let message = format!("rejected by {by}{why}; no offset was changed");
+    Conclusion::of(code, message).with(&[Refusal::Rejected {
+        by: by.to_owned(),
+        reason: reason.to_owned(),
+    }])
+}
+
+fn expired(code: EndCode, on_record: OnRecord<'_>) -> Conclusion {
+    let refusals: Vec<_> = on_record
         .approval
-        .map(|approval| (approval.stands(), approval))
-    {
-        Some((ApprovalStatus::Rejected, approval)) => {
-            let by = approval.decided_by.as_deref().unwrap_or("somebody");
-            let why = approval.reason.as_deref().unwrap_or_default();
-            let why = if why.is_empty() {
-                String::new()
-            } else {
-                format!(" ({})", said(why))
-            };
-            Conclusion {
-                refusals: vec![Refusal::Rejected {
-                    by: by.to_owned(),
-                    reason: approval.reason.clone().unwrap_or_default(),
-                }],
-                ..Conclusion::of(
-                    EndCode::Rejected,
-                    format!("rejected by {by}{why}; no offset was changed"),
-                )
-            }
-        }
-        Some((ApprovalStatus::Expired, approval)) => {
-            let refusal = Refusal::ApprovalExpired {
-                approve_by: approval.approve_by,
-            };
-            Conclusion {
-                refusals: vec![refusal.clone()],
-                ..Conclusion::of(EndCode::ApprovalExpired, because(&refusal.to_string()))
-            }
-        }
-        Some((ApprovalStatus::Approved, _)) => {
-            let why = match (refusals.is_empty(), on_record.error) {
-                (false, _) => refused(refusals),
-                (true, Some(error)) => because(error),
-                (true, None) => because("the execution ended before the plan was applied"),
-            };
-            Conclusion {
-                refusals: refusals.to_vec(),
-                ..Conclusion::of(EndCode::ApprovedNotApplied, why)
-            }
-        }
-        // Nobody was asked.
-        None if !refusals.is_empty() => Conclusion {
-            refusals: refusals.to_vec(),
-            ..Conclusion::of(EndCode::Refused, refused(refusals))
-        },
-        Some((ApprovalStatus::Pending | ApprovalStatus::Superseded, _)) | None => {
-            let why = match (refusals.is_empty(), on_record.error) {
-                (false, _) => refused(refusals),
-                (true, Some(error)) => because(error),
-                (true, None) => because("the execution ended before anybody decided"),
-            };
-            Conclusion {
-                refusals: refusals.to_vec(),
-                ..Conclusion::of(EndCode::NotApproved, why)
-            }
-        }
-    }
+        .iter()
+        .map(|approval| Refusal::ApprovalExpired {
+            approve_by: approval.approve_by,
+        })
+        .collect();
+    Conclusion::of(code, refused(&refusals)).with(&refusals)
+}
+
+/// The plan was ready, and no offset was changed: by refusals, by an error, or because the execution ended.
+fn stopped(code: EndCode, on_record: OnRecord<'_>, ended: &str) -> Conclusion {
+    let refusals = on_record.recovery.map_or(&[][..], |r| &r.refusals[..]);
+    let why = match (refusals.is_empty(), on_record.error) {
+        (false, _) => refused(refusals),
+        (true, Some(error)) => because(error),
+        (true, None) => because(ended),
+    };
+    Conclusion::of(code, why).with(refusals)
 }
 
 /// What is said of an execution whose input asks for nothing that the state machine does. Nothing of the input is
@@ -340,7 +368,7 @@ fn said(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::approval::Decision;
+    use crate::approval::{ApprovalStatus, Decision};
     use crate::ids::PlanId;
     use crate::testing::*;
 

@@ -12,7 +12,7 @@ mod http;
 mod operator;
 mod people;
 mod problem;
-mod recovery;
+pub(crate) mod recovery;
 
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,8 @@ use crate::domain::offset::GroupId;
 use crate::domain::plan::{PlanRecord, PlanResult};
 use crate::domain::reasons;
 use crate::domain::recovery::Recovery;
-use crate::ports::{Execution, ExecutionStatus};
+use crate::domain::recovery::progress::{Progress, RecoveryEnd, StoredPlan, StoredRecovery};
+use crate::ports::ExecutionStatus;
 
 /// Shows a recovery to an operator who may name its group: one that this asker asked for under the key `id`, or the one
 /// of the plan `id`. To all others it is as unknown as one that never was.
@@ -44,7 +45,9 @@ pub(super) async fn show(
             may_see(operator, input.unwrap_or(&Value::Null), &deps.config)?;
         }
     }
-    let stage = stage(&execution, plan.as_ref(), recovery.as_ref(), audit.as_ref());
+    let progress = progress_of(plan.as_ref(), recovery.as_ref(), audit.as_ref());
+    let runs = execution.status == ExecutionStatus::Running;
+    let stage = word_of(&progress, audit.is_some(), runs);
     let answer = Answer::new(200, stage, said(stage, audit.as_ref()))
         .with("id", id)
         .with("execution", json!(word(execution.status)))
@@ -79,27 +82,42 @@ pub(super) fn may_see(operator: &Sender, input: &Value, config: &Config) -> Resu
 }
 
 /// How far it has come.
-pub(super) fn stage(
-    execution: &Execution,
+fn progress_of(
     plan: Option<&PlanRecord>,
     recovery: Option<&Recovery>,
     audit: Option<&Audit>,
-) -> &'static str {
-    if audit.is_some() {
+) -> Progress {
+    Progress::of(StoredRecovery {
+        plan: match plan.map(|plan| &plan.result) {
+            Some(PlanResult::Ready(_)) => StoredPlan::Ready,
+            Some(PlanResult::NothingToDo(_)) => StoredPlan::NothingToDo,
+            Some(PlanResult::Refused(_)) => StoredPlan::Refused,
+            None => StoredPlan::Missing,
+        },
+        approval: None,
+        recovery,
+        outcome: recovery.and_then(|r| r.outcome.as_ref()),
+        may_have_sent: recovery.is_some_and(|r| r.apply_until.is_some()),
+        is_over: audit.is_some(),
+    })
+}
+
+/// The word for how far it has come. `runs`: its execution does.
+pub(crate) fn word_of(progress: &Progress, is_reported: bool, runs: bool) -> &'static str {
+    if is_reported {
         return "ENDED";
     }
-    if execution.status != ExecutionStatus::Running {
+    match progress {
+        Progress::Ended(RecoveryEnd::Superseded) => "SUPERSEDED",
         // The sweep finds it, and writes its last word.
-        return "ENDED_WITHOUT_REPORT";
-    }
-    let ready = plan.is_some_and(|plan| matches!(plan.result, PlanResult::Ready(_)));
-    match recovery {
-        None if ready => "PLANNED",
-        None => "PLANNING",
-        Some(recovery) if recovery.fence > 0 => "VERIFYING",
-        Some(recovery) if recovery.apply_until.is_some() => "APPLYING",
-        Some(recovery) if recovery.apply_by.is_some() => "APPROVED",
-        Some(_) => "WAITING_FOR_APPROVAL",
+        _ if !runs => "ENDED_WITHOUT_REPORT",
+        Progress::Planning => "PLANNING",
+        Progress::Planned => "PLANNED",
+        Progress::WaitingForApproval => "WAITING_FOR_APPROVAL",
+        Progress::Approved | Progress::Admitted(_) => "APPROVED",
+        Progress::Applying => "APPLYING",
+        // What it came to is known, and its report is under way.
+        Progress::Verifying | Progress::Fenced | Progress::Ended(_) => "VERIFYING",
     }
 }
 
@@ -108,6 +126,9 @@ fn said(stage: &str, audit: Option<&Audit>) -> String {
         "ENDED" => audit.map_or("", |audit| audit.message.as_str()),
         "ENDED_WITHOUT_REPORT" => {
             "the execution ended before its report; the sweep puts that right"
+        }
+        "SUPERSEDED" => {
+            "another plan, which somebody asked for, took its place; no offset was changed"
         }
         "PLANNING" => "the plan is being made",
         "PLANNED" => "the plan is made",

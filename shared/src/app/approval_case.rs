@@ -10,6 +10,7 @@ use crate::domain::audit::Audit;
 use crate::domain::checkpoint::PastCommit;
 use crate::domain::offset::TopicPartition;
 use crate::domain::plan::{CSV_VERSION, PartitionMove, Plan, PlanResult};
+use crate::domain::recovery::progress::{Progress, RecoveryEnd, StoredPlan, StoredRecovery};
 use crate::domain::recovery::{PartitionOutcome, Recovery};
 use crate::failure::chain;
 use crate::store::{LinkHash, Store, StoreError};
@@ -117,6 +118,55 @@ pub async fn read_past(
 }
 
 impl ApprovalCase {
+    /// How far the recovery is.
+    #[must_use]
+    pub fn progress(&self, now: Timestamp) -> Progress {
+        let (recovery, audit) = (self.recovery.as_ref(), self.audit.as_ref());
+        // Decided through a later link of the same recovery: what came of that one says nothing of this one.
+        if self.approval.stands() == ApprovalStatus::Superseded
+            && audit.is_some_and(|audit| audit.decided_at.is_some())
+        {
+            return Progress::Ended(RecoveryEnd::Superseded);
+        }
+        let verified = recovery.and_then(|r| r.outcome.as_ref());
+        Progress::of(StoredRecovery {
+            plan: StoredPlan::Ready,
+            approval: Some(self.approval.standing(now)),
+            recovery,
+            outcome: verified.or(audit.and_then(|audit| audit.outcome.as_ref())),
+            may_have_sent: recovery
+                .is_some_and(|r| r.apply_until.is_some() || r.apply_ended_at.is_some()),
+            is_over: audit.is_some() || recovery.is_some_and(|r| r.closed_at.is_some()),
+        })
+    }
+
+    /// Whether more is to come after an approval, so that whoever looks waits for it.
+    #[must_use]
+    pub fn goes_on(&self, now: Timestamp) -> bool {
+        match self.progress(now) {
+            Progress::Approved
+            | Progress::Admitted(_)
+            | Progress::Applying
+            | Progress::Verifying
+            | Progress::Fenced => true,
+            Progress::Planning | Progress::Planned | Progress::WaitingForApproval => false,
+            Progress::Ended(end) => match end {
+                // The last word is written right after it.
+                RecoveryEnd::Judged(_) | RecoveryEnd::Unsent | RecoveryEnd::Unproven => {
+                    self.audit.is_none()
+                }
+                RecoveryEnd::NotPlanned
+                | RecoveryEnd::Refused
+                | RecoveryEnd::NothingToDo
+                | RecoveryEnd::DryRun
+                | RecoveryEnd::Rejected
+                | RecoveryEnd::Expired
+                | RecoveryEnd::Superseded
+                | RecoveryEnd::Undecided => false,
+            },
+        }
+    }
+
     /// The stored decision that has not reached the waiting execution, if there is one.
     #[must_use]
     pub fn undelivered(&self) -> Option<Decision> {

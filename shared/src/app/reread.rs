@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures_util::{StreamExt, stream};
 
 use crate::domain::guard::headers::seen;
-use crate::domain::guard::quarantine::{Copy, CopySeen, Kept, Reread};
+use crate::domain::guard::quarantine::{CopySeen, Kept, KeptCopy, Reread};
 use crate::domain::guard::record::Outline;
 use crate::domain::offset::{Fault, TopicPartition};
 use crate::domain::plan::Plan;
@@ -71,7 +71,7 @@ pub async fn reread<D: ReadRecords>(
 /// What lies where copies were written. What is not read by `until` is a fault.
 pub async fn copies<D: ReadRecords>(
     records: &D,
-    copies: impl IntoIterator<Item = &Copy>,
+    copies: impl IntoIterator<Item = &KeptCopy>,
     until: Instant,
 ) -> BTreeMap<(TopicPartition, i64), Result<Option<CopySeen>, Fault>> {
     let places = copies

@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 
-use super::view::signed;
+use super::numbers::describe_change;
 use crate::domain::checkpoint::PastCommit;
 use crate::domain::plan::{PartitionMove, Plan, Source};
 use crate::domain::text::{count, grouped, time};
@@ -144,7 +144,7 @@ pub(super) fn chart(plan: &Plan, past: &[PastCommit]) -> Option<Chart> {
             },
             anchor: "end",
             class: "target",
-            text: signed(i128::from(to) - i128::from(from)),
+            text: describe_change(i128::from(to) - i128::from(from)),
         });
     }
     Some(Chart {

@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 
-use super::case::Stage;
 use super::form::Form;
 use super::http::Response;
 use super::problem::{Problem, RETRY_SECONDS};
@@ -14,6 +13,7 @@ use crate::app::link::LinkId;
 use crate::domain::approval::{Decision, Standing};
 use crate::domain::identity::{Identity, Requester};
 use crate::domain::plan::Plan;
+use crate::domain::recovery::progress::{Progress, RecoveryEnd};
 
 /// One look at a case: by whom, when, and at which page of it.
 pub(super) struct Look<'a> {
@@ -56,21 +56,17 @@ impl Look<'_> {
         if token == Err(BadToken::Forged) {
             return Err(Problem::Token(BadToken::Forged));
         }
-        match case.stage(self.now) {
-            Stage::Open => token.map_err(Problem::Token)?,
-            Stage::Expired | Stage::Superseded | Stage::Undecided => {
-                return Ok(Step::TooLate);
-            }
+        let progress = case.progress(self.now);
+        if is_closed_undecided(&progress) {
+            return Ok(Step::TooLate);
+        }
+        if progress == Progress::WaitingForApproval {
+            token.map_err(Problem::Token)?;
+        } else if token == Err(BadToken::Expired) {
             // A form that was open for long does nothing any more, and whoever sends it wants to know how it went.
-            _ if token == Err(BadToken::Expired) => return Ok(Step::Already),
-            Stage::Rejected
-            | Stage::Approved
-            | Stage::Admitted(_)
-            | Stage::Applying
-            | Stage::Verifying
-            | Stage::Ended(_)
-            | Stage::EndedUnsent
-            | Stage::EndedUnproven => return Ok(Step::Deliver),
+            return Ok(Step::Already);
+        } else {
+            return Ok(Step::Deliver);
         }
         // Whoever asked for it may still say no to it.
         if decision == Decision::Approve && case.plan.approved_by(self.person).is_err() {
@@ -101,17 +97,10 @@ impl Look<'_> {
     }
 
     fn status(&self, case: &ApprovalCase) -> u16 {
-        match case.stage(self.now) {
-            Stage::Expired | Stage::Superseded | Stage::Undecided => 410,
-            Stage::Open
-            | Stage::Rejected
-            | Stage::Approved
-            | Stage::Admitted(_)
-            | Stage::Applying
-            | Stage::Verifying
-            | Stage::Ended(_)
-            | Stage::EndedUnsent
-            | Stage::EndedUnproven => 200,
+        if is_closed_undecided(&case.progress(self.now)) {
+            410
+        } else {
+            200
         }
     }
 
@@ -241,6 +230,33 @@ impl Look<'_> {
             digest: &case.approval.digest,
             person: self.person,
         }
+    }
+}
+
+/// Whether nobody decided, and nobody can any more.
+fn is_closed_undecided(progress: &Progress) -> bool {
+    match progress {
+        Progress::Ended(end) => match end {
+            RecoveryEnd::Expired
+            | RecoveryEnd::Superseded
+            | RecoveryEnd::Undecided
+            | RecoveryEnd::NotPlanned
+            | RecoveryEnd::Refused
+            | RecoveryEnd::NothingToDo
+            | RecoveryEnd::DryRun => true,
+            RecoveryEnd::Rejected
+            | RecoveryEnd::Unsent
+            | RecoveryEnd::Unproven
+            | RecoveryEnd::Judged(_) => false,
+        },
+        Progress::Planning
+        | Progress::Planned
+        | Progress::WaitingForApproval
+        | Progress::Approved
+        | Progress::Admitted(_)
+        | Progress::Applying
+        | Progress::Verifying
+        | Progress::Fenced => false,
     }
 }
 

@@ -4,16 +4,16 @@
 //! often a mail scanner or a chat preview looks. A decision is one conditional write; the waiting execution is told
 //! afterwards, and reads the stored decision itself.
 
-mod case;
 mod chart;
 mod cookie;
 mod form;
+pub(crate) mod headline;
 mod http;
 mod look;
+mod numbers;
 mod problem;
-mod progress;
 mod signin;
-mod stage;
+mod steps;
 mod table;
 mod token;
 mod view;

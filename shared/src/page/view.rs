@@ -5,21 +5,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use askama::Template;
 use jiff::Timestamp;
 
-use super::case::Stage;
 use super::chart::{Chart, chart};
-use super::progress::{Step, progress, to_stop};
-use super::stage::{details, headline, title, tone};
+use super::headline::{headline_of, list_details, title_of, tone_of};
+use super::numbers::{describe_change, describe_span};
+use super::steps::{Step, list_steps, members_to_stop};
 use super::table;
 use super::visible::visible_name;
 use crate::app::approval_case::ApprovalCase;
 use crate::domain::approval::{Approval, Decision};
+use crate::domain::group::MemberSeen;
 use crate::domain::guard::quarantine::{Kept, SkippedRecord};
 use crate::domain::identity::Identity;
 use crate::domain::offset::CommittedOffset;
 use crate::domain::plan::{PartitionMove, Plan, Source};
 use crate::domain::planner::seconds;
+use crate::domain::recovery::progress::Progress;
 use crate::domain::recovery::{PartitionOutcome, Recovery};
-use crate::domain::refusal::MemberSeen;
 use crate::domain::text::{count, grouped, time};
 
 /// The style sheet. The content security policy names its hash, so that no other style has effect.
@@ -88,7 +89,7 @@ pub(super) fn plan(
     now: Timestamp,
 ) -> Result<String, askama::Error> {
     let (plan, approval) = (&case.plan, &case.approval);
-    let stage = case.stage(now);
+    let progress = case.progress(now);
     let moves = &plan.moves;
     let pages = moves.len().div_ceil(ROWS).max(1);
     let page = shown.page.clamp(1, pages);
@@ -110,26 +111,26 @@ pub(super) fn plan(
     let heading = heading(plan);
     PlanPage {
         css: CSS,
-        title: format!("{heading} {}: {}", plan.group.0, title(&stage)),
+        title: format!("{heading} {}: {}", plan.group.0, title_of(&progress)),
         heading,
-        tone: tone(&stage),
-        headline: headline(&stage, approval, now),
-        details: details(case, &stage),
+        tone: tone_of(&progress),
+        headline: headline_of(&progress, approval, now),
+        details: list_details(case, &progress),
         follows: case.goes_on(now),
         reload: RELOAD_SECONDS,
-        to_stop: to_stop(case, now).map(members),
-        effect: effect(plan, stage == Stage::Open),
+        to_stop: members_to_stop(case, now).map(members),
+        effect: effect(plan, progress == Progress::WaitingForApproval),
         figures: figures(plan),
         warnings: warnings(case),
         asked_by: plan.asked_by(approval.from_dry_run),
-        why: lines(&plan.reason),
+        why: plan.reason.lines().collect(),
         source: plan.source.to_string(),
         without_epoch: without_epoch(plan),
         sets_aside: plan.disowns.map(|disowns| time(disowns.after)),
         decide_by: time(approval.approve_by),
         apply_by: approval.apply_by(plan).map_or_else(
             || {
-                let within = span(seconds(plan.apply_within_seconds).as_secs());
+                let within = describe_span(seconds(plan.apply_within_seconds).as_secs());
                 format!("{within} after the decision")
             },
             time,
@@ -154,7 +155,7 @@ pub(super) fn plan(
         skipped: skipped(plan),
         left_alone,
         left_alone_in_all,
-        progress: progress(case, now),
+        progress: list_steps(case, now),
         plan,
         approval,
         shown,
@@ -302,7 +303,9 @@ impl Row {
             current: offset(&m.from),
             target: m.target(),
             change: match (&m.from, &m.to) {
-                (Some(from), Some(to)) => signed(i128::from(to.offset) - i128::from(from.offset)),
+                (Some(from), Some(to)) => {
+                    describe_change(i128::from(to.offset) - i128::from(from.offset))
+                }
                 (None, _) => "new".to_owned(),
                 (Some(_), None) => "removed".to_owned(),
             },
@@ -342,15 +345,6 @@ impl Row {
                 | None => "bad",
             },
         }
-    }
-}
-
-/// With a true minus, which is as wide as the plus and is not broken off its number.
-pub(super) fn signed(change: i128) -> String {
-    match change {
-        0 => "0 (metadata)".to_owned(),
-        1.. => format!("+{change}"),
-        _ => format!("\u{2212}{}", change.unsigned_abs()),
     }
 }
 
@@ -567,17 +561,4 @@ fn figures(plan: &Plan) -> [Figure; 3] {
         figure(plan.skipped(), "skipped at most", true),
         figure(lost, "lost to retention", true),
     ]
-}
-
-pub(super) fn lines(text: &str) -> Vec<&str> {
-    text.lines().collect()
-}
-
-/// A length of time, rounded down, in the two units that matter.
-pub(super) fn span(seconds: i64) -> String {
-    match seconds {
-        7_200.. => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
-        120.. => format!("{} min", seconds / 60),
-        _ => format!("{} s", seconds.max(0)),
-    }
 }

@@ -132,7 +132,7 @@ mod tests {
 
     use super::super::{ProxyError, Unanswered};
     use super::*;
-    use crate::domain::guard::sample::SampledMember;
+    use crate::domain::group::MemberSeen;
     use crate::domain::offset::{ClusterId, Fault, TopicPartition, Watermarks};
     use crate::domain::testing::at_second as at;
 
@@ -163,7 +163,7 @@ mod tests {
             state: GroupState::Stable,
             group_type: GroupType::Classic,
             is_simple: false,
-            members: vec![SampledMember {
+            members: vec![MemberSeen {
                 member_id: "m-1".to_owned(),
                 client_id: "c".to_owned(),
                 host: "/h".to_owned(),

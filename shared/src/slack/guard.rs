@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use serde_json::Value;
 
 use super::messages::{Message, escape, first};
-use crate::domain::guard::run::{Deed, GuardRun, SecondSource};
+use crate::domain::guard::run::{GuardAction, GuardRun, SecondSource};
 use crate::domain::guard::verdict::{Evidence, Finding, GroupFinding, Status};
 use crate::domain::text::{count, grouped, time};
 
@@ -39,7 +39,7 @@ pub fn guard_alert(run: &GuardRun) -> Value {
     // What needs a person first.
     let mut findings: Vec<_> = run.findings.iter().collect();
     findings.sort_by_key(|finding| Reverse(finding.status));
-    let mut ends = vec![deed(run)];
+    let mut ends = vec![action(run)];
     ends.extend(first(&run.withheld, |r| {
         escape(&format!("• Not proposed: {r}"))
     }));
@@ -56,7 +56,7 @@ pub fn guard_alert(run: &GuardRun) -> Value {
         .section(&lines)
         .section(&first(&findings, |f| told(run, f)))
         .section(&ends)
-        .small(&format!("Run {} of {}", escape(&run.id), time(run.at)))
+        .small(&format!("Run {} of {}", escape(&run.id.0), time(run.at)))
         .json()
 }
 
@@ -94,21 +94,21 @@ fn told(run: &GuardRun, finding: &Finding) -> String {
 }
 
 /// What was done about it.
-fn deed(run: &GuardRun) -> String {
+fn action(run: &GuardRun) -> String {
     let records = match run.records.len() {
         0 => String::new(),
         1 => " It passes over one record.".to_owned(),
         several => format!(" It passes over {}.", count(several, "record")),
     };
-    match &run.deed {
-        Deed::Nothing => "Nothing is proposed.".to_owned(),
-        Deed::WouldPropose { plan } => {
+    match &run.action {
+        GuardAction::Nothing => "Nothing is proposed.".to_owned(),
+        GuardAction::WouldPropose { plan } => {
             format!("Dry run: plan {plan} would be proposed, and nothing was changed.{records}")
         }
-        Deed::Proposed { plan } => {
+        GuardAction::Proposed { plan } => {
             format!("Plan {plan} is proposed and waits for its approval.{records}")
         }
-        Deed::RecoveryLive { plan } => {
+        GuardAction::RecoveryLive { plan } => {
             format!("The recovery of plan {plan} is open, so nothing was planned.")
         }
     }
@@ -179,7 +179,7 @@ mod tests {
             second_source: SecondSource::Unavailable {
                 why: "status 503".to_owned(),
             },
-            deed: Deed::Nothing,
+            action: GuardAction::Nothing,
             ..run()
         };
         insta::assert_snapshot!(text(&guard_alert(&unread)));
@@ -188,18 +188,18 @@ mod tests {
     #[test]
     fn each_deed_says_whether_anything_was_changed() {
         let plan = || PlanId("01JPLAN".to_owned());
-        for (deed, said) in [
-            (Deed::Nothing, "Nothing is proposed."),
+        for (action, said) in [
+            (GuardAction::Nothing, "Nothing is proposed."),
             (
-                Deed::WouldPropose { plan: plan() },
+                GuardAction::WouldPropose { plan: plan() },
                 "Dry run: plan 01JPLAN would be proposed, and nothing was changed.",
             ),
             (
-                Deed::RecoveryLive { plan: plan() },
+                GuardAction::RecoveryLive { plan: plan() },
                 "The recovery of plan 01JPLAN is open, so nothing was planned.",
             ),
         ] {
-            let run = GuardRun { deed, ..run() };
+            let run = GuardRun { action, ..run() };
             let text = text(&guard_alert(&run));
             assert!(text.contains(said), "{text}");
         }
@@ -218,7 +218,7 @@ mod tests {
                 why: "its max.message.bytes is 10".to_owned(),
             }],
             records: Vec::new(),
-            deed: Deed::Nothing,
+            action: GuardAction::Nothing,
             ..run()
         };
         // A plan for another partition is none for this one.
@@ -230,11 +230,11 @@ mod tests {
             ..run()
         };
         let dry = GuardRun {
-            deed: Deed::WouldPropose { plan: plan() },
+            action: GuardAction::WouldPropose { plan: plan() },
             ..run()
         };
         let live = GuardRun {
-            deed: Deed::RecoveryLive { plan: plan() },
+            action: GuardAction::RecoveryLive { plan: plan() },
             ..run()
         };
         for (run, advised) in [

@@ -274,10 +274,11 @@ pub fn result(audit: &Audit) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::group::MemberSeen;
     use crate::domain::identity::{Identity, Requester};
     use crate::domain::offset::TopicPartition;
     use crate::domain::plan::Warning;
-    use crate::domain::refusal::{MemberSeen, Refusal};
+    use crate::domain::refusal::Refusal;
     use crate::domain::testing::pending_approval as pending;
     use crate::domain::testing::shown::{plan, skip};
 

@@ -9,7 +9,8 @@ use super::keys;
 use super::pack::Packed;
 use super::table::{Range, Write};
 use super::{Result, Store};
-use crate::domain::guard::run::{GuardRun, Told};
+use crate::domain::guard::run::{GuardRun, LastAlert};
+use crate::domain::ids::RunId;
 use crate::domain::offset::GroupId;
 
 impl Store {
@@ -24,14 +25,14 @@ impl Store {
     }
 
     async fn try_put_guard_run(&self, run: &GuardRun) -> Result<(), Cause> {
-        let key = keys::guard_run(&run.cluster, &run.group, run.at, &run.id);
+        let key = keys::guard_run(&run.cluster, &run.group, run.at, &run.id.0);
         let packed = Packed::new(run)?;
         let body = self
             .put_body(&BODY, &packed, IN_ITEM, &key.pk, None)
             .await?;
         // The words beside the body are for people who look at the table.
         let item = item(key.clone())
-            .with("id", text(&run.id))
+            .with("id", text(&run.id.0))
             .with("at", time(run.at))
             .with("status", word(&run.status))
             .with_all(body);
@@ -50,9 +51,9 @@ impl Store {
         cluster: &str,
         group: &GroupId,
         at: Timestamp,
-        id: &str,
+        id: &RunId,
     ) -> Result<Option<GuardRun>> {
-        self.packed(&keys::guard_run(cluster, group, at, id))
+        self.packed(&keys::guard_run(cluster, group, at, &id.0))
             .await
             .map_err(|cause| cause.of("guard_run"))
     }
@@ -85,16 +86,16 @@ impl Store {
     ///
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
-    pub async fn told(&self, cluster: &str, group: &GroupId) -> Result<Option<Told>> {
+    pub async fn told(&self, cluster: &str, group: &GroupId) -> Result<Option<LastAlert>> {
         self.try_told(cluster, group)
             .await
             .map_err(|cause| cause.of("told"))
     }
 
-    async fn try_told(&self, cluster: &str, group: &GroupId) -> Result<Option<Told>, Cause> {
+    async fn try_told(&self, cluster: &str, group: &GroupId) -> Result<Option<LastAlert>, Cause> {
         match self.get(&keys::told(cluster, group)).await? {
             None => Ok(None),
-            Some(item) => Ok(Some(Told {
+            Some(item) => Ok(Some(LastAlert {
                 signature: item.text("signature")?.to_owned(),
                 at: item.time("at")?,
             })),
@@ -110,8 +111,8 @@ impl Store {
         &self,
         cluster: &str,
         group: &GroupId,
-        told: &Told,
-        before: Option<&Told>,
+        told: &LastAlert,
+        before: Option<&LastAlert>,
     ) -> Result<bool> {
         self.try_note_told(cluster, group, told, before)
             .await
@@ -122,8 +123,8 @@ impl Store {
         &self,
         cluster: &str,
         group: &GroupId,
-        told: &Told,
-        before: Option<&Told>,
+        told: &LastAlert,
+        before: Option<&LastAlert>,
     ) -> Result<bool, Cause> {
         let key = keys::told(cluster, group);
         let note = Write::change(key, "SET #signature = :signature, #at = :at")

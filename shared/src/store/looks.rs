@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::domain::group::{GroupState, GroupType};
-use crate::domain::guard::sample::{
-    LiveRecovery, MembersTrouble, PartitionSample, Sample, SampledMember,
-};
+use crate::domain::group::{GroupState, GroupType, MemberSeen};
+use crate::domain::guard::sample::{LiveRecovery, MembersTrouble, PartitionSample, Sample};
 use crate::domain::offset::{Fault, TopicId, TopicPartition, Watermarks};
 
 /// One look.
@@ -19,7 +17,7 @@ pub(super) struct Look {
     state: GroupState,
     group_type: GroupType,
     is_simple: bool,
-    members: Vec<SampledMember>,
+    members: Vec<MemberSeen>,
     moved_at: Option<Timestamp>,
     /// Looks of an earlier release have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -323,7 +321,7 @@ mod tests {
                 is_simple,
                 members: members
                     .into_iter()
-                    .map(|(member_id, client_id, host)| SampledMember { member_id, client_id, host })
+                    .map(|(member_id, client_id, host)| MemberSeen { member_id, client_id, host })
                     .collect(),
                 topics: topics
                     .into_iter()

@@ -14,7 +14,7 @@ use super::pack::Packed;
 use super::plans::KEPT;
 use super::table::{Change, Updated, Write};
 use super::{Result, Store};
-use crate::domain::guard::quarantine::{Copy, DedupeId};
+use crate::domain::guard::quarantine::{DedupeId, KeptCopy};
 use crate::domain::guard::record::Outline;
 use crate::domain::offset::{ClusterId, GroupId, TopicId, TopicPartition};
 
@@ -53,7 +53,7 @@ pub enum Begun {
     /// It is kept.
     Kept {
         /// Where.
-        copy: Copy,
+        copy: KeptCopy,
         /// What was kept: the record at this offset may be another one by now.
         record: Outline,
         /// When it was confirmed.
@@ -100,7 +100,7 @@ impl Store {
     pub async fn reopen_quarantine(
         &self,
         entry: &LedgerEntry,
-        gone: &Copy,
+        gone: &KeptCopy,
         now: Timestamp,
         lease: SignedDuration,
     ) -> Result<Begun> {
@@ -186,7 +186,7 @@ impl Store {
         &self,
         dedupe_id: &DedupeId,
         attempt: &str,
-        copy: &Copy,
+        copy: &KeptCopy,
         now: Timestamp,
     ) -> Result<bool> {
         self.try_confirm_quarantine(dedupe_id, attempt, copy, now)
@@ -198,7 +198,7 @@ impl Store {
         &self,
         dedupe_id: &DedupeId,
         attempt: &str,
-        copy: &Copy,
+        copy: &KeptCopy,
         now: Timestamp,
     ) -> Result<bool, Cause> {
         let confirm = Write::change(
@@ -223,20 +223,20 @@ impl Store {
     }
 }
 
-fn of_copy(write: Write<Change>, copy: &Copy) -> Write<Change> {
+fn of_copy(write: Write<Change>, copy: &KeptCopy) -> Write<Change> {
     write
         .value(":copy_topic", text(&copy.partition.topic))
         .value(":copy_partition", number(copy.partition.partition))
         .value(":copy_offset", number(copy.offset))
 }
 
-fn copy_of(item: &Item) -> Result<Copy, Damaged> {
+fn copy_of(item: &Item) -> Result<KeptCopy, Damaged> {
     let missing = |attribute| Damaged { attribute };
     let partition = item
         .some_number("copy_partition")?
         .and_then(|partition| i32::try_from(partition).ok())
         .ok_or(missing("copy_partition"))?;
-    Ok(Copy {
+    Ok(KeptCopy {
         partition: TopicPartition::new(item.text("copy_topic")?, partition),
         offset: item
             .some_number("copy_offset")?

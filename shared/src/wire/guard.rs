@@ -9,6 +9,7 @@ use super::request::{group, short_text};
 use super::{CLUSTER, GROUP, object};
 use crate::domain::guard::policy::RemediationAction;
 use crate::domain::guard::proposal::Ask;
+use crate::domain::ids::RunId;
 use crate::domain::near::instead;
 use crate::domain::offset::{GroupId, TopicPartition};
 use crate::domain::refusal::Refusal;
@@ -219,7 +220,7 @@ const LONGEST_TOPIC: usize = 249;
 #[serde(deny_unknown_fields)]
 pub struct AlertRef {
     /// The run.
-    pub run_id: String,
+    pub run_id: RunId,
     /// When it began.
     pub at: Timestamp,
     /// The cluster's name in the configuration.
@@ -232,7 +233,7 @@ impl AlertRef {
     /// Whether it may be asked after: its names are parts of a key, which has room for so much.
     #[must_use]
     pub fn can_be_a_key(&self) -> bool {
-        self.run_id.len() <= 64 && self.cluster.len() <= 100 && self.group.check().is_ok()
+        self.run_id.0.len() <= 64 && self.cluster.len() <= 100 && self.group.check().is_ok()
     }
 }
 

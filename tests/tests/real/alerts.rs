@@ -7,8 +7,9 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::Timestamp;
 use offset_guard::domain::audit::AuditStatus;
 use offset_guard::domain::group::GroupState;
-use offset_guard::domain::guard::run::{Deed, GuardRun, SecondSource};
+use offset_guard::domain::guard::run::{GuardAction, GuardRun, SecondSource};
 use offset_guard::domain::guard::verdict::{Confidence, Evidence, Finding, Status, Verdict};
+use offset_guard::domain::ids::RunId;
 use offset_guard::domain::offset::{GroupId, TopicPartition};
 use offset_guard_local::operator::{Ended, Execution, Function, Invoked, text_of};
 use offset_guard_tests::{Outcome, World, on_kafka_4};
@@ -26,7 +27,7 @@ on_kafka_4!(
 /// A run that found one partition without members.
 pub(crate) fn found(world: &World, group: &str) -> GuardRun {
     GuardRun {
-        id: Ulid::generate().to_string(),
+        id: RunId(Ulid::generate().to_string()),
         at: Timestamp::now(),
         cluster: "main".to_owned(),
         cluster_id: Some(world.cluster_id()),
@@ -51,7 +52,7 @@ pub(crate) fn found(world: &World, group: &str) -> GuardRun {
         withheld: Vec::new(),
         records: Vec::new(),
         dry_run: true,
-        deed: Deed::Nothing,
+        action: GuardAction::Nothing,
     }
 }
 
@@ -86,7 +87,7 @@ async fn an_alert_is_told_once_and_on_record(world: &World) -> Outcome {
     let event = json!({"step": "report", "execution": execution.arn, "state": alert(&run)});
     let again = invoke(world, &event).await?;
     assert_eq!(again["code"], "GUARD_CRITICAL");
-    let told = world.told(&run.id)?;
+    let told = world.told(&run.id.0)?;
     let [told] = &told[..] else {
         return Err(format!("{told:?}").into());
     };

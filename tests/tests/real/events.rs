@@ -298,7 +298,7 @@ async fn guarded(examples: &mut Examples<'_>) -> Outcome {
     let found = alerts::found(world, GROUP);
     world.store.put_guard_run(&found).await?;
     let of_this = [
-        ("/alert/run_id", &*found.id),
+        ("/alert/run_id", &*found.id.0),
         ("/alert/at", &*found.at.to_string()),
         ("/alert/cluster", "main"),
     ];

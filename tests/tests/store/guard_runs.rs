@@ -2,8 +2,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use offset_guard::domain::group::GroupState;
-use offset_guard::domain::guard::run::{Deed, GuardRun, SecondSource, Told};
+use offset_guard::domain::guard::run::{GuardAction, GuardRun, LastAlert, SecondSource};
 use offset_guard::domain::guard::verdict::{Status, Verdict};
+use offset_guard::domain::ids::RunId;
 use offset_guard::domain::refusal::Refusal;
 use offset_guard::store::ErrorClass;
 
@@ -13,7 +14,7 @@ const PK: &str = "GUARDRUN#local#shipment-sync";
 
 pub(crate) fn run(n: usize, at: Timestamp) -> GuardRun {
     GuardRun {
-        id: format!("01R{n:05}"),
+        id: RunId(format!("01R{n:05}")),
         at,
         cluster: "local".to_owned(),
         cluster_id: Some(cluster()),
@@ -36,7 +37,7 @@ pub(crate) fn run(n: usize, at: Timestamp) -> GuardRun {
         }],
         records: vec![],
         dry_run: false,
-        deed: Deed::Proposed { plan: plan_id(n) },
+        action: GuardAction::Proposed { plan: plan_id(n) },
     }
 }
 
@@ -57,7 +58,8 @@ async fn runs_come_back_as_they_were_newest_first_and_never_expire() {
     let group = group();
     let one = store.guard_run("local", &group, second.at, &second.id);
     assert_eq!(one.await.unwrap(), Some(second));
-    let none = store.guard_run("local", &group, at(600), "01R00009");
+    let other = RunId("01R00009".to_owned());
+    let none = store.guard_run("local", &group, at(600), &other);
     assert_eq!(none.await.unwrap(), None);
     let items = table.items(PK).await;
     assert_eq!(items.len(), 3);
@@ -71,7 +73,7 @@ async fn the_same_run_again_is_kept_once_and_another_one_under_its_id_is_a_confl
     let mut run = run(1, at(0));
     store.put_guard_run(&run).await.unwrap();
     store.put_guard_run(&run).await.unwrap();
-    run.deed = Deed::Nothing;
+    run.action = GuardAction::Nothing;
     let error = store.put_guard_run(&run).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Conflict);
     assert_eq!(table.items(PK).await.len(), 1);
@@ -81,7 +83,7 @@ async fn the_same_run_again_is_kept_once_and_another_one_under_its_id_is_a_confl
 async fn of_twenty_runs_that_found_the_same_one_tells() {
     let table = Table::new().await;
     let store = table.store();
-    let told = |n: i64| Told {
+    let told = |n: i64| LastAlert {
         signature: format!("signature {n}"),
         at: at(n),
     };

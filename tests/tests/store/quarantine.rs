@@ -1,6 +1,6 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::{SignedDuration, Timestamp};
-use offset_guard::domain::guard::quarantine::{Copy, DedupeId};
+use offset_guard::domain::guard::quarantine::{DedupeId, KeptCopy};
 use offset_guard::domain::guard::record::{Record, TimestampType};
 use offset_guard::domain::offset::{TopicId, TopicPartition};
 use offset_guard::store::{Begun, ErrorClass, LedgerEntry, Store};
@@ -32,8 +32,8 @@ fn entry(value: &[u8], run: &str) -> LedgerEntry {
     }
 }
 
-fn copy(offset: i64) -> Copy {
-    Copy {
+fn copy(offset: i64) -> KeptCopy {
+    KeptCopy {
         partition: TopicPartition::new("shipments.quarantine", 1),
         offset,
     }
@@ -51,7 +51,7 @@ async fn mine(store: &Store, entry: &LedgerEntry, now: Timestamp) -> String {
     }
 }
 
-async fn confirm(store: &Store, entry: &LedgerEntry, attempt: &str, copy: &Copy) -> bool {
+async fn confirm(store: &Store, entry: &LedgerEntry, attempt: &str, copy: &KeptCopy) -> bool {
     store
         .confirm_quarantine(&entry.dedupe_id, attempt, copy, at(5))
         .await
@@ -144,7 +144,7 @@ async fn a_copy_that_is_gone_is_made_again_by_one() {
     let store = table.store();
     let entry = entry(b"\xff{", "run-1");
     let attempt = mine(&store, &entry, at(0)).await;
-    let reopen = |gone: Copy, now| {
+    let reopen = |gone: KeptCopy, now| {
         let (store, entry) = (store.clone(), entry.clone());
         async move {
             let reopened = store.reopen_quarantine(&entry, &gone, now, LEASE).await;

@@ -3,10 +3,8 @@ use std::collections::BTreeMap;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::{SignedDuration, Timestamp};
-use offset_guard::domain::group::{GroupState, GroupType};
-use offset_guard::domain::guard::sample::{
-    MembersTrouble, PartitionSample, Sample, SampledMember, Trouble,
-};
+use offset_guard::domain::group::{GroupState, GroupType, MemberSeen};
+use offset_guard::domain::guard::sample::{MembersTrouble, PartitionSample, Sample, Trouble};
 use offset_guard::domain::offset::{Fault, TopicId, TopicPartition};
 use offset_guard::store::{ErrorClass, RING_RUNS, Ring, Store};
 
@@ -31,7 +29,7 @@ fn look(run: Timestamp, after: i64) -> Sample {
         state: GroupState::Stable,
         group_type: GroupType::Consumer,
         is_simple: false,
-        members: vec![SampledMember {
+        members: vec![MemberSeen {
             member_id: "m-1".to_owned(),
             client_id: "shipper".to_owned(),
             host: "/10.0.0.7".to_owned(),

@@ -4,6 +4,7 @@ pub mod answers;
 pub mod evidence;
 pub mod headers;
 pub mod keeping;
+mod live_recovery;
 pub mod policy;
 pub mod probe;
 pub mod proposal;

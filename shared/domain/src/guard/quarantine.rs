@@ -55,14 +55,14 @@ impl fmt::Display for DedupeId {
 
 /// Where a copy lies.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Copy {
+pub struct KeptCopy {
     /// The partition of the quarantine topic.
     pub partition: TopicPartition,
     /// The offset there.
     pub offset: i64,
 }
 
-impl fmt::Display for Copy {
+impl fmt::Display for KeptCopy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.partition, self.offset)
     }
@@ -73,7 +73,7 @@ impl fmt::Display for Copy {
 #[serde(rename_all = "snake_case")]
 pub enum Kept {
     /// Its copy was written, read back and compared.
-    In(Copy),
+    In(KeptCopy),
     /// It will be lost: the policy keeps none (`publish_to_dlq_topic = false`).
     No,
     /// Not yet: a dry run writes nothing. Such a plan is never applied.

@@ -10,7 +10,7 @@ use super::quarantine::SkippedRecord;
 use super::sample::{LiveRecovery, Stage};
 use super::verdict::{Finding, GroupFinding, Status, Verdict};
 use crate::group::GroupState;
-use crate::ids::PlanId;
+use crate::ids::{PlanId, RunId};
 use crate::offset::{ClusterId, GroupId};
 use crate::refusal::Refusal;
 use crate::text::grouped;
@@ -69,7 +69,7 @@ impl fmt::Display for SecondSource {
 /// What the guard did about its findings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "did", rename_all = "snake_case")]
-pub enum Deed {
+pub enum GuardAction {
     /// Nothing was to be proposed.
     Nothing,
     /// A dry run: this is the plan that it would have proposed.
@@ -92,8 +92,7 @@ pub enum Deed {
 /// One run over one group. Kept for ever where it found something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuardRun {
-    /// Its id: a ULID.
-    pub id: String,
+    pub id: RunId,
     /// When it began.
     pub at: Timestamp,
     /// The cluster's name in the configuration.
@@ -131,22 +130,25 @@ pub struct GuardRun {
     /// Only to say what would be proposed.
     pub dry_run: bool,
     /// What was done about it.
-    pub deed: Deed,
+    #[serde(rename = "deed")]
+    pub action: GuardAction,
 }
 
 impl GuardRun {
     /// Whether there is anything to keep and to tell.
     #[must_use]
     pub fn found_something(&self) -> bool {
-        self.status != Status::Healthy || self.deed != Deed::Nothing || !self.withheld.is_empty()
+        self.status != Status::Healthy
+            || self.action != GuardAction::Nothing
+            || !self.withheld.is_empty()
     }
 
     /// The plan that the run made, where it made one.
     #[must_use]
     pub fn plan(&self) -> Option<&PlanId> {
-        match &self.deed {
-            Deed::Proposed { plan } | Deed::WouldPropose { plan } => Some(plan),
-            Deed::Nothing | Deed::RecoveryLive { .. } => None,
+        match &self.action {
+            GuardAction::Proposed { plan } | GuardAction::WouldPropose { plan } => Some(plan),
+            GuardAction::Nothing | GuardAction::RecoveryLive { .. } => None,
         }
     }
 
@@ -158,17 +160,21 @@ impl GuardRun {
         if finding.verdict != Verdict::PoisonLikely {
             return finding.next_step();
         }
-        match &self.deed {
-            Deed::Proposed { .. } if self.records.iter().any(passes_over) => finding.next_step(),
-            Deed::WouldPropose { .. } if self.records.iter().any(passes_over) => {
+        match &self.action {
+            GuardAction::Proposed { .. } if self.records.iter().any(passes_over) => {
+                finding.next_step()
+            }
+            GuardAction::WouldPropose { .. } if self.records.iter().any(passes_over) => {
                 "read the outline of the record with its owner, and fix the consumer; this is a dry run, so there is \
                  nothing to approve: dry_run = false makes it propose the skip"
             }
-            Deed::RecoveryLive { .. } => {
+            GuardAction::RecoveryLive { .. } => {
                 "read the outline of the record with its owner, and fix the consumer; decide the recovery that is open \
                  before another plan is made"
             }
-            Deed::Nothing | Deed::Proposed { .. } | Deed::WouldPropose { .. } => {
+            GuardAction::Nothing
+            | GuardAction::Proposed { .. }
+            | GuardAction::WouldPropose { .. } => {
                 "read the outline of the record with its owner, and fix the consumer; its skip is not proposed in this run"
             }
         }
@@ -223,7 +229,7 @@ impl GuardRun {
 
 /// What people were told last of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct LastAlert {
     /// The signature of the run.
     pub signature: String,
     /// When.
@@ -233,7 +239,7 @@ pub struct Told {
 /// Whether people are to be told of a run: it found something, and something else than what they were told last, or
 /// that is long ago.
 #[must_use]
-pub fn is_news(run: &GuardRun, told: Option<&Told>, now: Timestamp) -> bool {
+pub fn is_news(run: &GuardRun, told: Option<&LastAlert>, now: Timestamp) -> bool {
     run.found_something()
         && told.is_none_or(|told| {
             told.signature != run.signature() || now.duration_since(told.at) >= TELL_AGAIN_AFTER
@@ -254,7 +260,7 @@ mod tests {
             *verdicts.entry(finding.verdict).or_default() += 1;
         }
         GuardRun {
-            id: "01JDZ0RUN".into(),
+            id: RunId("01JDZ0RUN".into()),
             at: history.now(),
             cluster: "local".into(),
             cluster_id: None,
@@ -276,7 +282,7 @@ mod tests {
             withheld: proposals.withheld,
             records: Vec::new(),
             dry_run: true,
-            deed: Deed::Nothing,
+            action: GuardAction::Nothing,
         }
     }
 
@@ -289,8 +295,8 @@ mod tests {
         history
     }
 
-    fn told(run: &GuardRun, at: &str) -> Option<Told> {
-        Some(Told {
+    fn told(run: &GuardRun, at: &str) -> Option<LastAlert> {
+        Some(LastAlert {
             signature: run.signature(),
             at: crate::testing::at(at),
         })

@@ -6,12 +6,9 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::group::{GroupObservation, GroupState, GroupType};
+use crate::group::{GroupObservation, GroupState, GroupType, MemberSeen};
 use crate::ids::PlanId;
 use crate::offset::{Fault, TopicId, TopicPartition, Watermarks};
-use crate::plan::Plan;
-use crate::recovery::{Claim, Recovery};
-use crate::refusal::MemberSeen;
 use crate::text::time;
 
 /// Readings that lie further apart say nothing about what happened between them. Ten runs of the usual schedule.
@@ -19,17 +16,6 @@ pub const LONGEST_GAP: SignedDuration = SignedDuration::from_mins(50);
 
 /// How many runs show who is in the group at present, where it is Empty at times.
 pub const LATEST_RUNS: u8 = 3;
-
-/// A member of the group, as far as the guard needs to tell one from another and a person to find it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct SampledMember {
-    /// The member id. A process that starts again, or was thrown out for not polling, comes back with another one.
-    pub member_id: String,
-    /// `client.id`.
-    pub client_id: String,
-    /// Where it connects from.
-    pub host: String,
-}
 
 /// One partition in one reading.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,38 +72,6 @@ pub struct LiveRecovery {
 }
 
 impl LiveRecovery {
-    /// What holds the group at `now`; `None` where the claim has run out, or the recovery is not its own or has ended.
-    #[must_use]
-    pub fn of(claim: &Claim, recovery: &Recovery, now: Timestamp) -> Option<Self> {
-        let holds = claim.expires_at > now
-            && recovery.plan == claim.plan
-            && recovery.execution == claim.execution
-            && recovery.closed_at.is_none()
-            && recovery.superseded_by.is_none();
-        holds.then(|| Self {
-            plan: recovery.plan.clone(),
-            since: recovery.opened_at,
-            stage: match (recovery.apply_by, recovery.apply_until) {
-                (_, Some(_)) => Stage::Applies,
-                (Some(_), None) => Stage::Approved,
-                (None, None) => Stage::AwaitsApproval,
-            },
-            targets: Vec::new(),
-        })
-    }
-
-    /// The same from Apply on, to where `plan` moves.
-    #[must_use]
-    pub fn applies(self, plan: &Plan) -> Self {
-        let moves = plan.moves.iter();
-        let targets = moves.filter_map(|m| Some((m.partition.clone(), m.to.as_ref()?.offset)));
-        Self {
-            stage: Stage::Applies,
-            targets: targets.collect(),
-            ..self
-        }
-    }
-
     /// Whether it explains that `partition` is committed at `offset`: at its target, or further on, where its consumers
     /// have started again.
     #[must_use]
@@ -184,7 +138,7 @@ pub struct Sample {
     /// No protocol type at all: offsets without members.
     pub is_simple: bool,
     /// Its members, by member id.
-    pub members: Vec<SampledMember>,
+    pub members: Vec<MemberSeen>,
     /// The topics' ids, where the brokers tell them.
     pub topics: BTreeMap<String, Option<TopicId>>,
     /// When a recovery of Offset Guard last moved the group, if one ever did.
@@ -211,16 +165,8 @@ impl Sample {
         moved_at: Option<Timestamp>,
     ) -> Result<Self, Fault> {
         let description = seen.description.as_ref().map_err(Clone::clone)?;
-        let mut members: Vec<_> = description
-            .members
-            .iter()
-            .map(|member| SampledMember {
-                member_id: member.member_id.clone(),
-                client_id: member.client_id.clone(),
-                host: member.host.clone(),
-            })
-            .collect();
-        members.sort();
+        let mut members: Vec<_> = description.members.iter().map(MemberSeen::from).collect();
+        members.sort_by(|a, b| a.member_id.cmp(&b.member_id));
         let owners: BTreeMap<&TopicPartition, &str> = description
             .members
             .iter()
@@ -387,8 +333,7 @@ pub fn latest_members(looks: &[Sample], now: Timestamp) -> Vec<MemberSeen> {
     let mut clients: BTreeSet<(&str, &str)> = BTreeSet::new();
     let mut latest = Vec::new();
     for look in since_gap(looks, now).iter().rev() {
-        let fresh =
-            |m: &&SampledMember| !clients.contains(&(m.client_id.as_str(), m.host.as_str()));
+        let fresh = |m: &&MemberSeen| !clients.contains(&(m.client_id.as_str(), m.host.as_str()));
         let members: Vec<_> = look.members.iter().filter(fresh).collect();
         for member in members {
             clients.insert((&member.client_id, &member.host));

@@ -7,59 +7,59 @@ use serde::{Deserialize, Serialize};
 pub use super::evidence::Evidence;
 use crate::offset::{TopicPartition, Watermarks};
 
-/// Why a partition is where it is. The number is the rule's: the first that matches decides.
+/// Why a partition is where it is. [`RULES`](super::rules::RULES) says when each is reached; the variants from
+/// [`Verdict::PoisonLikely`] on are about partitions that stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-#[repr(u8)]
 pub enum Verdict {
     /// This partition could not be read.
-    NoData = 1,
+    NoData,
     /// Its topic was created again, or is gone.
-    TopicChanged = 2,
+    TopicChanged,
     /// The group has no commit here.
-    NoCommit = 3,
+    NoCommit,
     /// The commit lies beyond the end of the log.
-    Ahead = 4,
+    Ahead,
     /// The commit lies before the log start: records were deleted unread.
-    BelowLogStart = 5,
+    BelowLogStart,
     /// Everything is read.
-    CaughtUp = 6,
+    CaughtUp,
     /// The commit went back.
-    Rewound = 7,
+    Rewound,
     /// What is committed says nothing about the consumers.
-    ExternalOffsets = 8,
+    ExternalOffsets,
     /// An open transaction holds `read_committed` consumers back.
-    BlockedByTransaction = 9,
+    BlockedByTransaction,
     /// No record is left to read, only transaction markers, aborted or compacted data.
-    MarkersOnly = 10,
+    MarkersOnly,
     /// It moves, and falls behind.
-    Slow = 11,
+    Slow,
     /// It moves.
-    Moving = 12,
+    Moving,
     /// It has not stood for long enough to say anything.
-    Waiting = 13,
+    Waiting,
     /// One record here is what the consumers do not get past.
-    PoisonLikely = 14,
+    PoisonLikely,
     /// Nobody is in the group.
-    NoMembers = 15,
+    NoMembers,
     /// The members do not come to rest.
-    RebalanceLoop = 16,
+    RebalanceLoop,
     /// The members keep going and coming back as new ones.
-    CrashLoop = 17,
+    CrashLoop,
     /// The members are at rest, and none of them has this partition.
-    Unassigned = 18,
+    Unassigned,
     /// Several partitions stand, and none moves.
-    GroupStuck = 19,
+    GroupStuck,
     /// All of one member's partitions stand, and other members' move.
-    OwnerStuck = 20,
+    OwnerStuck,
     /// This partition alone stands, or the members end and its next record is unlike those before it.
-    PoisonSuspected = 21,
+    PoisonSuspected,
     /// It stands, and nothing seen says why.
-    StalledUnknown = 22,
+    StalledUnknown,
 }
 
 impl Verdict {
-    /// All of them, in the order of the rules.
+    /// All verdicts.
     pub const ALL: [Self; 22] = [
         Self::NoData,
         Self::TopicChanged,
@@ -85,10 +85,10 @@ impl Verdict {
         Self::StalledUnknown,
     ];
 
-    /// The rule's number, from 1.
+    /// Whether the verdict is about a partition whose commit stands for too long.
     #[must_use]
-    pub fn number(self) -> u8 {
-        self as u8
+    pub fn is_stall(self) -> bool {
+        self >= Self::PoisonLikely
     }
 
     /// Its name, as it stands in JSON.
@@ -299,7 +299,7 @@ impl Finding {
     #[must_use]
     pub fn stands_at(&self) -> Option<i64> {
         let (committed, _) = self.position()?;
-        (self.verdict >= Verdict::PoisonLikely).then_some(committed)
+        self.verdict.is_stall().then_some(committed)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use crate::group::MemberSeen;
 use crate::group::{
     GroupDescription, GroupObservation, GroupState, GroupType, Member, PartitionReading,
     TopicDescription,
@@ -9,7 +10,6 @@ use crate::group::{
 use crate::offset::{
     ClusterId, CommittedOffset, Fault, FoundByTime, GroupId, TopicId, TopicPartition, Watermarks,
 };
-use crate::refusal::MemberSeen;
 
 /// An instant of the day of the incident.
 pub fn at(time: &str) -> Timestamp {

@@ -245,7 +245,7 @@ impl History {
     }
 
     pub fn asked(&self, ask: Option<&Ask>) -> (Assessment, Proposals) {
-        let probes = self.read();
+        let probes = self.read_probes();
         let assessment = judge(&self.samples, &probes, &self.policy, self.now);
         let uncommitted = reads_uncommitted(&self.samples, &self.policy);
         let (policy, skips) = (&self.policy, &self.skips_today);
@@ -253,7 +253,8 @@ impl History {
         (assessment, proposals)
     }
 
-    fn read(&self) -> BTreeMap<TopicPartition, Probed> {
+    /// What a run reads of what the rules want to know more of.
+    pub fn read_probes(&self) -> BTreeMap<TopicPartition, Probed> {
         let mut probes = self.probes.clone();
         for partition in self.judged_without_probes().wants_probe {
             let sample = self.samples.last().unwrap().of_partition(&partition);

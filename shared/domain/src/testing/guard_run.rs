@@ -5,11 +5,11 @@ use crate::group::GroupState;
 use crate::guard::evidence::Evidence;
 use crate::guard::policy::Validator;
 use crate::guard::probe::Failure;
-use crate::guard::quarantine::{Copy, DedupeId, Kept, SkippedRecord};
+use crate::guard::quarantine::{DedupeId, Kept, KeptCopy, SkippedRecord};
 use crate::guard::record::{Fingerprint, Outline, TimestampType};
-use crate::guard::run::{Deed, GuardRun, SecondSource};
+use crate::guard::run::{GuardAction, GuardRun, SecondSource};
 use crate::guard::verdict::{Confidence, Finding, Status, Verdict};
-use crate::ids::PlanId;
+use crate::ids::{PlanId, RunId};
 use crate::offset::{ClusterId, GroupId, TopicPartition, Watermarks};
 use crate::refusal::Refusal;
 
@@ -46,7 +46,7 @@ pub fn finding(partition: i32, verdict: Verdict, lag: Option<u64>) -> Finding {
 pub fn guard_run() -> GuardRun {
     let partition = TopicPartition::new("shipments", 0);
     GuardRun {
-        id: "01JGUARDRUN".to_owned(),
+        id: RunId("01JGUARDRUN".to_owned()),
         at: at_second(0),
         cluster: "production".to_owned(),
         cluster_id: Some(ClusterId("5L6g3nShT-eMCtK--X86sw".to_owned())),
@@ -94,13 +94,13 @@ pub fn guard_run() -> GuardRun {
                 problem: "it is no JSON".to_owned(),
             }),
             dedupe_id: DedupeId("d".repeat(64)),
-            kept: Kept::In(Copy {
+            kept: Kept::In(KeptCopy {
                 partition: TopicPartition::new("quarantine", 0),
                 offset: 7,
             }),
         }],
         dry_run: false,
-        deed: Deed::Proposed {
+        action: GuardAction::Proposed {
             plan: PlanId("01JPLAN".to_owned()),
         },
     }

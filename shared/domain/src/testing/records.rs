@@ -10,7 +10,7 @@ use crate::approval::{Approval, ApprovalStatus, Decision};
 use crate::checkpoint::{Checkpoint, CheckpointHeader, checkpoint};
 use crate::disowned::Disowned;
 use crate::group::GroupObservation;
-use crate::guard::quarantine::{Copy, CopySeen, DedupeId, Kept, Reread, SkippedRecord};
+use crate::guard::quarantine::{CopySeen, DedupeId, Kept, KeptCopy, Reread, SkippedRecord};
 use crate::ids::CheckpointId;
 use crate::offset::TopicPartition;
 use crate::plan::{Plan, PlanRecord, PlanResult};
@@ -56,7 +56,7 @@ pub fn skipped(partition: i32, offset: i64, kept: Kept) -> SkippedRecord {
 
 /// In quarantine at that offset.
 pub fn kept(offset: i64) -> Kept {
-    Kept::In(Copy {
+    Kept::In(KeptCopy {
         partition: TopicPartition::new("shipments-quarantine", 0),
         offset,
     })

@@ -1,15 +1,15 @@
 //! A plan with something of everything that people read about a plan: for pages, messages and golden texts.
 
+use crate::group::MemberSeen;
 use crate::group::{GroupState, GroupType};
 use crate::guard::policy::Validator;
 use crate::guard::probe::Failure;
-use crate::guard::quarantine::{Copy, DedupeId, Kept, SkippedRecord};
+use crate::guard::quarantine::{DedupeId, Kept, KeptCopy, SkippedRecord};
 use crate::guard::record::{Fingerprint, Outline, TimestampType};
 use crate::identity::Requester;
 use crate::ids::{CheckpointId, PlanId};
 use crate::offset::{ClusterId, CommittedOffset, GroupId, TopicId, TopicPartition, Watermarks};
 use crate::plan::{CSV_VERSION, Disowns, LeftAlone, PartitionMove, Plan, Source, Warning};
-use crate::refusal::MemberSeen;
 
 /// A move whose log ends at the higher of both offsets.
 pub fn moved(topic: &str, partition: i32, from: i64, to: i64) -> PartitionMove {
@@ -110,7 +110,7 @@ pub fn skip() -> Plan {
             kept,
         }
     };
-    let copy = Copy {
+    let copy = KeptCopy {
         partition: TopicPartition::new("quarantine", 0),
         offset: 7,
     };

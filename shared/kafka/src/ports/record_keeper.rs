@@ -17,7 +17,7 @@ use crate::librdkafka::callbacks::ClientCallbacks;
 use crate::librdkafka::properties::client_config;
 use crate::settings::ConnectionSettings;
 use offset_guard_domain::guard::keeping::KeepingTopic;
-use offset_guard_domain::guard::quarantine::Copy;
+use offset_guard_domain::guard::quarantine::KeptCopy;
 use offset_guard_domain::guard::record::Header;
 use offset_guard_domain::offset::{Fault, TopicPartition};
 use offset_guard_domain::ports::{BrokerError, KeepRecords};
@@ -131,7 +131,7 @@ impl KeepRecords for RecordKeeper {
         key: Option<&[u8]>,
         value: Option<&[u8]>,
         headers: &[Header],
-    ) -> Result<Copy, Fault> {
+    ) -> Result<KeptCopy, Fault> {
         let turn = self.queueing.lock().await;
         // A producer would wait for a missing topic until the record's time is over.
         if !self.was_there(topic) && self.describe(topic).await?.is_none() {
@@ -157,7 +157,7 @@ impl KeepRecords for RecordKeeper {
                 code: "WRITTEN_AT_AN_UNKNOWN_OFFSET".to_owned(),
             });
         }
-        Ok(Copy {
+        Ok(KeptCopy {
             partition: TopicPartition::new(topic, partition),
             offset,
         })

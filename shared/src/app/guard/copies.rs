@@ -9,7 +9,7 @@ use super::Sources;
 use super::group::Watched;
 use crate::app::reread;
 use crate::domain::guard::keeping::KeepingTopic;
-use crate::domain::guard::quarantine::{Copy, CopySeen};
+use crate::domain::guard::quarantine::{CopySeen, KeptCopy};
 use crate::domain::guard::record::{Header, Outline, Record};
 use crate::domain::offset::Fault;
 use crate::domain::text::time;
@@ -45,12 +45,12 @@ pub(super) struct Copies<'a, R, D, K> {
 }
 
 /// A record's copy, or why there is none that is known to be one.
-type Copied = Result<Copy, String>;
+type Copied = Result<KeptCopy, String>;
 
 /// What is to be read back.
 struct Written {
     index: usize,
-    copy: Copy,
+    copy: KeptCopy,
     /// The try that wrote it just now; `None` where the ledger knows it.
     attempt: Option<String>,
     /// Whether what the ledger knows of it fits what is to be kept.
@@ -155,7 +155,7 @@ impl<R, D: ReadRecords, K: KeepRecords> Copies<'_, R, D, K> {
 
     /// Whether a copy of the ledger is the one that is needed now: of this record, in this topic, and there for as long as
     /// the plan needs it.
-    fn fits(&self, wanted: &Wanted<'_>, copy: &Copy, then: &Outline, at: Timestamp) -> bool {
+    fn fits(&self, wanted: &Wanted<'_>, copy: &KeptCopy, then: &Outline, at: Timestamp) -> bool {
         let age = Timestamp::now().duration_since(at);
         then.is_same_record(&wanted.entry.record)
             && copy.partition.topic == self.topic
@@ -164,7 +164,7 @@ impl<R, D: ReadRecords, K: KeepRecords> Copies<'_, R, D, K> {
                 .keeps_for_long_enough(&self.watched.resolved.policy, age)
     }
 
-    async fn produce(&self, wanted: &Wanted<'_>) -> Result<Copy, String> {
+    async fn produce(&self, wanted: &Wanted<'_>) -> Result<KeptCopy, String> {
         if self.until <= Instant::now() {
             return Err("this run had no time left for it".to_owned());
         }

@@ -14,9 +14,10 @@ use crate::config::ResolvedGroup;
 use crate::domain::guard::policy::{GuardPolicy, RemediationAction};
 use crate::domain::guard::probe::Probed;
 use crate::domain::guard::rules::{Assessment, judge, reads_uncommitted, trouble_of_members};
-use crate::domain::guard::run::{Deed, GuardRun, SecondSource};
+use crate::domain::guard::run::{GuardAction, GuardRun, SecondSource};
 use crate::domain::guard::sample::{LiveRecovery, PartitionSample, Sample, Stage};
 use crate::domain::guard::verdict::{Finding, Status, Verdict};
+use crate::domain::ids::RunId;
 use crate::domain::offset::{ClusterId, Fault, GroupId, TopicPartition};
 use crate::domain::plan::PlanResult;
 use crate::domain::refusal::Refusal;
@@ -71,7 +72,7 @@ pub(super) struct Watched<'a> {
     /// When the run began.
     pub(super) began: Timestamp,
     /// The run's id.
-    pub(super) id: String,
+    pub(super) id: RunId,
     /// How far the time of all groups' runs reaches.
     pub(super) pace: &'a Pace,
 }
@@ -102,7 +103,7 @@ impl Watched<'_> {
             withheld: Vec::new(),
             records: Vec::new(),
             dry_run: self.policy().dry_run,
-            deed: Deed::Nothing,
+            action: GuardAction::Nothing,
         }
     }
 
@@ -255,7 +256,7 @@ impl Watched<'_> {
             return Ok(None);
         };
         let recovery = self.store.recovery(&claim.plan).await?;
-        let live = |recovery| LiveRecovery::of(&claim, &recovery, Timestamp::now());
+        let live = |recovery| LiveRecovery::from_claim(&claim, &recovery, Timestamp::now());
         Ok(recovery.and_then(live))
     }
 
@@ -284,7 +285,7 @@ impl Watched<'_> {
         }
         let plan = self.store.plan(&live.plan).await?;
         Ok(Some(match plan.map(|record| record.result) {
-            Some(PlanResult::Ready(plan)) => live.applies(&plan),
+            Some(PlanResult::Ready(plan)) => live.with_targets(&plan),
             _ => live,
         }))
     }

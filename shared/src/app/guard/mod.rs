@@ -27,6 +27,7 @@ use crate::domain::guard::proposal::Ask;
 use crate::domain::guard::run::{self, GuardRun};
 use crate::domain::guard::verdict::{Finding, GroupFinding, Status};
 use crate::domain::ids::PlanId;
+use crate::domain::ids::RunId;
 use crate::domain::offset::{ClusterId, GroupId};
 use crate::domain::reasons;
 use crate::domain::text::grouped;
@@ -335,7 +336,7 @@ where
                 resolved: &resolved,
                 group: &group,
                 began: Timestamp::now(),
-                id: ulid::Ulid::generate().to_string(),
+                id: RunId(ulid::Ulid::generate().to_string()),
                 pace,
             };
             let ran = match (sources, cluster_id) {

@@ -15,7 +15,7 @@ use crate::domain::guard::probe::Probed;
 use crate::domain::guard::proposal::{Proposals, propose};
 use crate::domain::guard::quarantine::{DedupeId, SkippedRecord};
 use crate::domain::guard::rules::Assessment;
-use crate::domain::guard::run::{Deed, GUARD, GuardRun};
+use crate::domain::guard::run::{GUARD, GuardAction, GuardRun};
 use crate::domain::guard::sample::{Sample, of_latest_runs};
 use crate::domain::guard::verdict::{Evidence, Finding};
 use crate::domain::identity::Requester;
@@ -59,7 +59,7 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
             return Ok(());
         }
         if let Some(live) = self.live_recovery().await? {
-            run.deed = Deed::RecoveryLive { plan: live };
+            run.action = GuardAction::RecoveryLive { plan: live };
             return Ok(());
         }
         let mut kept = Outcome::default();
@@ -242,7 +242,7 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
         let cluster = &self.watched.resolved.cluster.name;
         let since = self.watched.began - UNTIL_CLAIMED;
         for run in store.guard_runs_since(cluster, group, since).await? {
-            if let Deed::Proposed { plan } = run.deed
+            if let GuardAction::Proposed { plan } = run.action
                 && store.recovery(&plan).await?.is_none()
             {
                 return Ok(Some(plan));
@@ -375,7 +375,7 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
         let record = PlanRecord {
             grounds: plan.moves.iter().filter_map(of_move).collect(),
             id: id.clone(),
-            execution: ExecutionArn(run.id.clone()),
+            execution: ExecutionArn(run.id.0.clone()),
             created_at: plan.created_at,
             cluster: plan.cluster.clone(),
             group: plan.group.clone(),
@@ -386,18 +386,18 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
         };
         self.watched.store.put_plan(&record).await?;
         if run.dry_run {
-            run.deed = Deed::WouldPropose { plan: id };
+            run.action = GuardAction::WouldPropose { plan: id };
             return Ok(());
         }
         // Keeping and planning take time in which another run may have come to the same.
         if let Some(live) = self.live_recovery().await? {
-            run.deed = Deed::RecoveryLive { plan: live };
+            run.action = GuardAction::RecoveryLive { plan: live };
             return Ok(());
         }
         let input = json!({ "plan_id": id });
         let ends = self.ends;
         ends.executions.start(&id.0, &input).await?;
-        run.deed = Deed::Proposed { plan: id };
+        run.action = GuardAction::Proposed { plan: id };
         // On record at once: until it has claimed the group, that is how other runs see it.
         self.watched.store.put_guard_run(run).await?;
         Ok(())

@@ -385,7 +385,7 @@ impl<R, D: ReadRecords, K: KeepRecords> Keeping<'_, R, D, K> {
             detail,
             evidence: evidence.to_string(),
             dedupe_id: self.dedupe_id(range, record),
-            run_id: self.watched.id.clone(),
+            run_id: self.watched.id.0.clone(),
             quarantined_at: self.watched.began,
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         };
@@ -458,7 +458,7 @@ impl<R, D: ReadRecords, K: KeepRecords> Keeping<'_, R, D, K> {
                     partition: range.partition.clone(),
                     topic_id: self.last.and_then(|l| l.topic_id(&range.partition.topic)),
                     record: record.outline(),
-                    run: self.watched.id.clone(),
+                    run: self.watched.id.0.clone(),
                 },
             })
         };

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::Ends;
-use crate::domain::guard::run::{GuardRun, Told, is_news};
+use crate::domain::guard::run::{GuardRun, LastAlert, is_news};
 use crate::error::Error;
 use crate::failure::chain;
 use crate::store::{ErrorClass, Store};
@@ -26,13 +26,13 @@ pub(super) async fn tell(
     tracing::info!(
         group = run.group.0,
         cluster = run.cluster,
-        run = run.id,
+        run = run.id.0,
         "{}",
         run.summary()
     );
     let told = store.told(&run.cluster, &run.group).await?;
     let now = Timestamp::now();
-    let this = Told {
+    let this = LastAlert {
         signature: run.signature(),
         at: now,
     };
@@ -52,7 +52,7 @@ pub(super) async fn tell(
         // It was stored before its plan was handed over, and something failed after that: what is there stands.
         Err(error) if error.class == ErrorClass::Conflict => {
             tracing::warn!(
-                run = run.id,
+                run = run.id.0,
                 error = chain(&error),
                 "the run is on record already"
             );
@@ -69,7 +69,7 @@ pub(super) async fn tell(
         group: run.group.clone(),
     };
     ends.executions
-        .start(&run.id, &json!({ "alert": alert }))
+        .start(&run.id.0, &json!({ "alert": alert }))
         .await?;
     store
         .note_told(&run.cluster, &run.group, &this, told.as_ref())

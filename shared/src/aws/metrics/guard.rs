@@ -250,7 +250,7 @@ mod tests {
             let (group, _) = numbers(&one, &[], None);
             let classes = Class::ALL.map(|class| number(&group, class.metric()));
             assert_eq!(classes.into_iter().flatten().sum::<u64>(), 1, "{verdict}");
-            let stands = verdict >= Verdict::PoisonLikely;
+            let stands = verdict.is_stall();
             assert_eq!(
                 number(&group, "StalledPartitions"),
                 Some(u64::from(stands)),

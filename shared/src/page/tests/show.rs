@@ -518,7 +518,7 @@ fn a_page_loads_itself_again_for_as_long_as_more_is_to_come() {
         decided(ApprovalStatus::Rejected),
         decided(ApprovalStatus::Superseded),
     ] {
-        assert!(!reloads(&case), "{:?}", case.stage(now()));
+        assert!(!reloads(&case), "{:?}", case.progress(now()));
     }
     // Verified, and soon to be reported.
     running.recovery.as_mut().unwrap().outcome = Some(Outcome::Verified);

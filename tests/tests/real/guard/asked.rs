@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use offset_guard::domain::approval::ApprovalStatus;
-use offset_guard::domain::guard::run::Deed;
+use offset_guard::domain::guard::run::GuardAction;
 use offset_guard_tests::{Outcome, World, on_kafka_4};
 use serde_json::json;
 
@@ -51,8 +51,8 @@ async fn while_a_recovery_is_live_the_guard_reports_and_does_not_plan(world: &Wo
         .guard_runs_since("main", &rig.group(), since)
         .await?;
     assert_eq!(
-        runs[0].deed,
-        Deed::RecoveryLive {
+        runs[0].action,
+        GuardAction::RecoveryLive {
             plan: guards.clone()
         }
     );

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use offset_guard::domain::guard::run::{Deed, GuardRun};
+use offset_guard::domain::guard::run::{GuardAction, GuardRun};
 use offset_guard::domain::ids::PlanId;
 use offset_guard::domain::offset::GroupId;
 use offset_guard::domain::plan::{PlanResult, Source, Warning};
@@ -105,7 +105,7 @@ async fn a_poison_record_is_found_kept_and_passed_over_and_nothing_else_is(
     let runs = runs(world, &group).await?;
     let proposed = runs
         .iter()
-        .filter(|run| matches!(run.deed, Deed::Proposed { .. }));
+        .filter(|run| matches!(run.action, GuardAction::Proposed { .. }));
     assert_eq!(proposed.count(), 1);
 
     // It waits for a person, then for the consumer to stop.

@@ -11,7 +11,7 @@ use offset_guard::app::guard::{self, Ends, GuardResult, Sources};
 use offset_guard::aws::step_functions::StepFunctions;
 use offset_guard::config::Config;
 use offset_guard::domain::group::{GroupDescription, GroupObservation};
-use offset_guard::domain::guard::quarantine::Copy;
+use offset_guard::domain::guard::quarantine::KeptCopy;
 use offset_guard::domain::guard::record::Header;
 use offset_guard::domain::guard::run::GuardRun;
 use offset_guard::domain::guard::verdict::{Finding, Verdict};
@@ -525,7 +525,7 @@ impl KeepRecords for Keeper<'_> {
         key: Option<&[u8]>,
         value: Option<&[u8]>,
         headers: &[Header],
-    ) -> std::result::Result<Copy, Fault> {
+    ) -> std::result::Result<KeptCopy, Fault> {
         self.faulty.here(End::BeforeProduce).await;
         let kept = self.real.keep(topic, key, value, headers).await;
         self.faulty.here(End::AfterProduce).await;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use offset_guard::domain::guard::headers::{self, Origin};
 use offset_guard::domain::guard::keeping::{cautions, unfit};
 use offset_guard::domain::guard::policy::HeaderSet;
-use offset_guard::domain::guard::quarantine::{Copy, DedupeId};
+use offset_guard::domain::guard::quarantine::{DedupeId, KeptCopy};
 use offset_guard::domain::guard::record::Header;
 use offset_guard::domain::guard::verdict::Verdict;
 use offset_guard::domain::offset::{ClusterId, Fault, GroupId, TopicPartition};
@@ -97,7 +97,10 @@ async fn a_copy_is_byte_for_byte_what_it_is_a_copy_of(place: Place) -> Outcome {
     Ok(())
 }
 
-async fn read_back(place: &Place, at: &Copy) -> Result<super::Record, Box<dyn std::error::Error>> {
+async fn read_back(
+    place: &Place,
+    at: &KeptCopy,
+) -> Result<super::Record, Box<dyn std::error::Error>> {
     let read = place
         .reader
         .read(

@@ -1,7 +1,7 @@
 use super::*;
 use crate::guard::probe::{Probe, Unlike};
 use crate::guard::proposal::propose;
-use crate::guard::quarantine::{Copy, Kept, SkippedRecord};
+use crate::guard::quarantine::{Kept, KeptCopy, SkippedRecord};
 use crate::guard::rules::{judge, reads_uncommitted};
 use crate::offset::{ClusterId, GroupId};
 use crate::rights::Operation;
@@ -293,7 +293,7 @@ fn what_nobody_was_asked_about_for_a_missing_right_waits_and_no_other_topic_does
     // The topic that keeps the record is needed for it as well.
     let mut kept = refused(&lacks(ResourceType::Topic, "kept"));
     if let PlanResult::Ready(plan) = &mut kept.record.result {
-        plan.skips[0].kept = Kept::In(Copy {
+        plan.skips[0].kept = Kept::In(KeptCopy {
             partition: TopicPartition::new("kept", 0),
             offset: 4,
         });

@@ -3,8 +3,8 @@ use crate::guard::record::{Fingerprint, TimestampType};
 use crate::testing::guard::outline;
 use crate::testing::{id, p};
 
-fn copy() -> Copy {
-    Copy {
+fn copy() -> KeptCopy {
+    KeptCopy {
         partition: TopicPartition::new("shipments-quarantine", 1),
         offset: 7,
     }

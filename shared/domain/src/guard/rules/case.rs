@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::super::policy::{GuardPolicy, Isolation};
-use super::super::probe::{First, Probe, Probed};
-use super::super::sample::{PartitionSample, Sample, Trouble, is_another, since_gap};
-use super::super::verdict::Evidence;
+use super::counts::{RECENT_RUNS, as_length};
 use super::members::GONE_AFTER_RUNS;
-use super::{RECENT_RUNS, count, newest_runs, reads_uncommitted};
+use crate::guard::policy::{GuardPolicy, Isolation};
+use crate::guard::probe::{First, Probe, Probed};
+use crate::guard::sample::{PartitionSample, Sample, Trouble, is_another, newest_runs, since_gap};
+use crate::guard::verdict::Evidence;
 use crate::offset::TopicPartition;
 
 /// All that the rules look at.
@@ -66,6 +66,18 @@ impl<'a> Case<'a> {
             .filter(|(sample, _)| !is_another(sample.topic_id(&partition.topic), id))
     }
 
+    /// That a recovery moved the group since the last run.
+    pub(super) fn moved_by_recovery(&self) -> Option<Evidence> {
+        let at = self.last.moved_at?;
+        let before = self
+            .samples
+            .iter()
+            .rev()
+            .find(|sample| sample.run != self.last.run);
+        let since = before.is_none_or(|before| before.moved_at != Some(at) || at > before.at);
+        since.then_some(Evidence::MovedByRecovery { at })
+    }
+
     /// The looks of the latest runs.
     pub(super) fn recent(&self) -> &'a [Sample] {
         newest_runs(self.samples, self.least_runs())
@@ -73,7 +85,7 @@ impl<'a> Case<'a> {
 
     /// Over how many runs the members are looked at.
     fn least_runs(&self) -> usize {
-        RECENT_RUNS.max(count(self.policy.min_samples))
+        RECENT_RUNS.max(as_length(self.policy.min_samples))
     }
 
     /// What is wrong with the members; `nothing_moves`: no commit of the group moved in the latest runs.
@@ -127,6 +139,11 @@ impl<'a> Case<'a> {
             Ok(probe) if probe.from == committed => Some(probe),
             Ok(_) | Err(_) => None,
         }
+    }
+
+    /// Whether somebody has tried to probe `partition`.
+    pub(super) fn is_probed(&self, partition: &TopicPartition) -> bool {
+        self.probes.contains_key(partition)
     }
 
     /// Why there is no probe of `partition` where the group is now; `None` where nobody has asked for one yet.
@@ -258,4 +275,32 @@ fn committed_by_record(samples: &[Sample]) -> BTreeSet<String> {
         }
     }
     topics
+}
+
+/// Whether the group's consumers read records of transactions that are open or aborted: so configured, or seen to move
+/// a commit on to beyond a last stable offset.
+///
+/// That a commit lies there is no proof: a reset to the end of the log puts it there too, but only in a group without
+/// members.
+pub(super) fn reads_uncommitted(samples: &[Sample], policy: &GuardPolicy) -> bool {
+    match policy.isolation {
+        Isolation::ReadUncommitted => true,
+        Isolation::ReadCommitted => false,
+        Isolation::Unknown => samples.windows(2).any(|pair| {
+            let [a, b] = pair else { return false };
+            let by_members =
+                !a.members.is_empty() && !b.members.is_empty() && a.moved_at == b.moved_at;
+            by_members
+                && b.partitions.iter().any(|(partition, reading)| {
+                    let beyond = |p: &&PartitionSample| {
+                        p.committed
+                            .is_some_and(|c| c > p.log.last_stable && c <= p.log.high)
+                    };
+                    let now = reading.as_ref().ok().filter(beyond);
+                    let before = a.of_partition(partition);
+                    now.zip(before)
+                        .is_some_and(|(now, before)| now.committed > before.committed)
+                })
+        }),
+    }
 }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::super::sample::{MembersTrouble, Sample, Trouble};
-use super::{RECENT_RUNS, newest_runs};
+use super::counts::RECENT_RUNS;
 use crate::group::GroupState;
+use crate::guard::sample::{MembersTrouble, Sample, Trouble, newest_runs};
 
 /// What the members did in some looks.
 pub(super) struct Members {
@@ -25,11 +25,11 @@ pub(super) struct Members {
     survivor: bool,
     /// The same members in every look, and the group at rest in it.
     settled: bool,
-    pub(super) comings: Comings,
+    pub(super) turnover: Turnover,
 }
 
 /// Who came in the place of whom.
-pub(super) struct Comings {
+pub(super) struct Turnover {
     /// Members that others came for: all that were there, less the most that were there at once.
     pub(super) replaced: usize,
     /// Runs in which members came, after the first look with members.
@@ -43,7 +43,7 @@ pub(super) struct Comings {
     empty: bool,
 }
 
-impl Comings {
+impl Turnover {
     /// In how many runs processes started anew: many that come at once are one deployment, and those that nobody made
     /// room for are more consumers.
     pub(super) fn restarts(&self) -> usize {
@@ -63,7 +63,7 @@ impl Comings {
 }
 
 /// Who came in the place of whom in `looks`.
-pub(super) fn comings(looks: &[Sample]) -> Comings {
+pub(super) fn measure_turnover(looks: &[Sample]) -> Turnover {
     let mut known: BTreeSet<&str> = BTreeSet::new();
     let mut at_rest: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let mut most = 0;
@@ -100,7 +100,7 @@ pub(super) fn comings(looks: &[Sample]) -> Comings {
         populated = Some(look.run);
         known.extend(look.members.iter().map(|m| m.member_id.as_str()));
     }
-    Comings {
+    Turnover {
         replaced: known.len().saturating_sub(most),
         runs: runs.len(),
         within: within.len(),
@@ -148,7 +148,7 @@ impl Members {
                 };
                 !first.members.is_empty() && looks.iter().all(same)
             }),
-            comings: comings(looks),
+            turnover: measure_turnover(looks),
         }
     }
 
@@ -168,13 +168,13 @@ impl Members {
     /// Whether new ones came, again and again, for all that went or for sessions that outlive their processes: processes
     /// that end, not members that rebalance. While such a session lasts, the group does not come to rest either.
     fn turns_over(&self) -> bool {
-        let ends = !self.survivor && self.comings.end();
-        self.comings.restarts() >= 2 && (ends || self.comings.doubles)
+        let ends = !self.survivor && self.turnover.end();
+        self.turnover.restarts() >= 2 && (ends || self.turnover.doubles)
     }
 
     /// Whether none of them lasts from one run to the next, and new ones are met within a run.
     fn are_short_lived(&self) -> bool {
-        !self.survivor && self.comings.restarts() >= 2 && self.comings.end_or_are_short_lived()
+        !self.survivor && self.turnover.restarts() >= 2 && self.turnover.end_or_are_short_lived()
     }
 
     /// The members do not come to rest, and it is not for members that end.
@@ -184,7 +184,7 @@ impl Members {
 
     /// The members keep going and coming back as new ones.
     fn crash_loop(&self) -> bool {
-        let restarts = self.comings.restarts();
+        let restarts = self.turnover.restarts();
         restarts >= 2
             || (self.mostly_empty()
                 && (restarts >= 1 || (self.returns >= 1 && self.departures >= 1)))
@@ -305,5 +305,5 @@ fn come_and_go(looks: &[Sample]) -> bool {
     let stayed = earlier
         .clone()
         .any(|look| look.members.iter().any(|m| there.contains(m)));
-    (!stayed && earlier.count() > 0) || comings(looks).restarts() >= 3
+    (!stayed && earlier.count() > 0) || measure_turnover(looks).restarts() >= 3
 }

@@ -1,101 +1,115 @@
-//! Rules 1 to 12: what explains where a partition is without asking whether something is wrong with its consumers.
+//! Questions about a partition's offsets: what explains where it is, without asking whether something is wrong with the
+//! group's consumers.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::super::policy::Isolation;
-use super::super::probe::First;
-use super::super::sample::{PartitionSample, Sample, Trouble};
-use super::super::verdict::{Confidence, Evidence, Finding, Status, Verdict};
 use super::case::{Case, isolation_matters};
-use super::{RECENT_RUNS, count, runs, seconds};
+use super::counts::{RECENT_RUNS, as_length, count_runs, whole_seconds};
+use super::standing::Standing;
+use crate::guard::policy::Isolation;
+use crate::guard::probe::First;
+use crate::guard::sample::{PartitionSample, Sample, Trouble};
+use crate::guard::verdict::{Confidence, Evidence, Status};
 use crate::offset::{Fault, TopicPartition, distance};
 
 /// Longer than any transaction may stay open: the brokers' `transaction.max.timeout.ms` (15 min) and the time in which
 /// a coordinator notices (KIP-664).
 const LONGEST_TRANSACTION: SignedDuration = SignedDuration::from_secs(910);
 
-/// What a rule found: the verdict and what goes with it.
-type Found = (Verdict, Confidence, Status, Vec<Evidence>);
+/// What goes with a verdict about offsets.
+pub(super) struct Found {
+    pub(super) confidence: Confidence,
+    pub(super) status: Status,
+    pub(super) evidence: Vec<Evidence>,
+}
 
-/// Rules 1 and 2, for a partition without a reading.
-pub(super) fn unread(partition: &TopicPartition, fault: &Fault) -> Finding {
-    let (verdict, status, evidence) = match fault {
-        Fault::TopicGone => (Verdict::TopicChanged, Status::Critical, Evidence::TopicGone),
-        Fault::Unstable | Fault::NotAuthorised | Fault::NoLeader | Fault::Failed { .. } => (
-            Verdict::NoData,
-            Status::Unknown,
-            Evidence::Failed {
-                fault: fault.clone(),
-            },
-        ),
-    };
-    Finding {
-        partition: partition.clone(),
-        verdict,
-        confidence: Confidence::High,
-        status,
-        lag: None,
-        evidence: vec![evidence],
+impl Found {
+    fn surely(status: Status, evidence: Vec<Evidence>) -> Self {
+        Self {
+            confidence: Confidence::High,
+            status,
+            evidence,
+        }
     }
 }
 
-/// Rules 2 to 12.
-pub(super) fn explained(
-    case: &Case<'_>,
-    partition: &TopicPartition,
-    sample: &PartitionSample,
-) -> Option<Finding> {
-    let (verdict, confidence, status, evidence) =
-        recreated(case, partition, sample).or_else(|| match sample.committed {
-            None => Some(no_commit(case, partition, sample)),
-            Some(committed) => with_commit(case, partition, sample, committed),
-        })?;
-    Some(Finding {
-        partition: partition.clone(),
-        verdict,
-        confidence,
-        status,
-        lag: sample.lag(),
-        evidence,
-    })
+/// One partition of the newest sample.
+pub(super) struct Position<'c, 'a> {
+    case: &'c Case<'a>,
+    partition: &'a TopicPartition,
+    reading: &'a Result<PartitionSample, Fault>,
+    /// How long it has stood. Only the last question asks, and the rules about a stall go on from it.
+    standing: OnceCell<Standing<'a>>,
 }
 
-/// Rules 4 to 12. Every finding shows the position.
-fn with_commit(
-    case: &Case<'_>,
-    partition: &TopicPartition,
-    sample: &PartitionSample,
-    committed: i64,
-) -> Option<Found> {
+impl<'c, 'a> Position<'c, 'a> {
+    pub(super) fn new(
+        case: &'c Case<'a>,
+        partition: &'a TopicPartition,
+        reading: &'a Result<PartitionSample, Fault>,
+    ) -> Self {
+        Self {
+            case,
+            partition,
+            reading,
+            standing: OnceCell::new(),
+        }
+    }
+
+    pub(super) fn sample(&self) -> Option<&'a PartitionSample> {
+        self.reading.as_ref().ok()
+    }
+
+    /// How long the partition has stood, if no earlier question explained it.
+    pub(super) fn into_standing(self) -> Option<Standing<'a>> {
+        match self.reading {
+            Ok(_) => self.standing.into_inner(),
+            // What stood when it was last read may be why something else stands.
+            Err(_) => Standing::when_last_read(self.case, self.partition),
+        }
+    }
+
+    fn commit(&self) -> Option<(&'a PartitionSample, i64)> {
+        let sample = self.sample()?;
+        Some((sample, sample.committed?))
+    }
+}
+
+fn position(sample: &PartitionSample, committed: i64) -> Evidence {
     let log = sample.log;
-    let position = Evidence::Position { committed, log };
-    let found = place(sample, committed)
-        .or_else(|| rewound(case, partition))
-        .or_else(|| external(case))
-        .or_else(|| match advanced(case, partition, committed) {
-            Some(by) => Some(moving(case, partition, by)),
-            None => blocked(case, partition, sample, committed)
-                .or_else(|| markers_only(case, partition, sample, committed)),
-        });
-    let (verdict, confidence, status, mut evidence) = found?;
-    evidence.push(position);
-    if verdict == Verdict::BlockedByTransaction {
-        evidence.extend(case.isolation_note());
-    }
-    Some((verdict, confidence, status, evidence))
+    Evidence::Position { committed, log }
 }
 
-/// Rule 2: whether the topic is another one than that of an earlier sample, and the group has committed nothing in it
-/// yet.
+/// Whether the reading failed for another reason than that the topic is gone.
+pub(super) fn could_not_be_read(at: &Position<'_, '_>) -> Option<Found> {
+    match at.reading.as_ref().err()? {
+        Fault::TopicGone => None,
+        fault @ (Fault::Unstable
+        | Fault::NotAuthorised
+        | Fault::NoLeader
+        | Fault::Failed { .. }) => {
+            let fault = fault.clone();
+            Some(Found::surely(
+                Status::Unknown,
+                vec![Evidence::Failed { fault }],
+            ))
+        }
+    }
+}
+
+pub(super) fn topic_is_gone(at: &Position<'_, '_>) -> Option<Found> {
+    let gone = at.reading.as_ref().err() == Some(&Fault::TopicGone);
+    gone.then(|| Found::surely(Status::Critical, vec![Evidence::TopicGone]))
+}
+
+/// Whether the topic is another one than that of an earlier sample, and the group has committed nothing in it yet.
 ///
-/// As soon as it has, the partition is judged anew: an alarm that stays on for good is none.
-fn recreated(
-    case: &Case<'_>,
-    partition: &TopicPartition,
-    sample: &PartitionSample,
-) -> Option<Found> {
+/// As soon as it has, the partition is judged as any other: an alarm that stays on for good is none.
+pub(super) fn topic_was_created_again(at: &Position<'_, '_>) -> Option<Found> {
+    let (case, partition, sample) = (at.case, at.partition, at.sample()?);
     let now = case.last.topic_id(&partition.topic);
     let (confidence, changed, then) = case.samples.iter().rev().find_map(|earlier| {
         let before = earlier.topic_id(&partition.topic);
@@ -115,18 +129,18 @@ fn recreated(
     // A group that had no commit there either has lost nothing.
     then.committed?;
     let untouched = sample.committed.is_none() || sample.committed == then.committed;
-    untouched.then(|| {
-        (
-            Verdict::TopicChanged,
-            confidence,
-            Status::Critical,
-            vec![changed],
-        )
+    untouched.then(|| Found {
+        confidence,
+        status: Status::Critical,
+        evidence: vec![changed],
     })
 }
 
-/// Rule 3.
-fn no_commit(case: &Case<'_>, partition: &TopicPartition, sample: &PartitionSample) -> Found {
+pub(super) fn has_no_commit(at: &Position<'_, '_>) -> Option<Found> {
+    let (case, sample) = (at.case, at.sample()?);
+    if sample.committed.is_some() {
+        return None;
+    }
     let offsets = distance(sample.log.log_start, sample.log.high);
     let mut evidence = vec![Evidence::NoPosition { offsets }];
     if sample.unstable {
@@ -136,43 +150,48 @@ fn no_commit(case: &Case<'_>, partition: &TopicPartition, sample: &PartitionSamp
         .samples
         .iter()
         .rposition(|look| {
-            look.of_partition(partition)
+            look.of_partition(at.partition)
                 .is_some_and(|p| p.committed.is_some())
         })
         .map_or(0, |with| with + 1);
-    let runs = runs(case.samples.get(without..).unwrap_or_default());
+    let runs = count_runs(case.samples.get(without..).unwrap_or_default());
     // Somebody is there to read it, or comes and goes, and something is there to be read.
     let there = || match case.trouble(true) {
         Trouble::Crashes | Trouble::Rebalances => true,
         Trouble::None | Trouble::Absent => !case.last.members.is_empty(),
     };
-    let neglected = offsets > 0 && runs >= count(case.policy.min_samples) && there();
+    let neglected = offsets > 0 && runs >= as_length(case.policy.min_samples) && there();
     let status = if neglected {
         Status::Warning
     } else {
         Status::Healthy
     };
-    (Verdict::NoCommit, Confidence::High, status, evidence)
+    Some(Found::surely(status, evidence))
 }
 
-/// Rules 4 to 6: where the commit lies in the log.
-fn place(sample: &PartitionSample, committed: i64) -> Option<Found> {
-    let log = sample.log;
-    let (verdict, status) = if committed > log.high {
-        (Verdict::Ahead, Status::Critical)
-    } else if committed < log.log_start {
-        (Verdict::BelowLogStart, Status::Critical)
-    } else if committed == log.high {
-        (Verdict::CaughtUp, Status::Healthy)
-    } else {
-        return None;
-    };
-    Some((verdict, Confidence::High, status, Vec::new()))
+pub(super) fn is_beyond_the_log_end(at: &Position<'_, '_>) -> Option<Found> {
+    let (sample, committed) = at.commit()?;
+    let evidence = vec![position(sample, committed)];
+    (committed > sample.log.high).then(|| Found::surely(Status::Critical, evidence))
 }
 
-/// Rule 7: the commit went back since the last run, and that was not made up for. Where a recovery of Offset Guard put it,
-/// it was meant to be.
-fn rewound(case: &Case<'_>, partition: &TopicPartition) -> Option<Found> {
+pub(super) fn is_below_the_log_start(at: &Position<'_, '_>) -> Option<Found> {
+    let (sample, committed) = at.commit()?;
+    let evidence = vec![position(sample, committed)];
+    (committed < sample.log.log_start).then(|| Found::surely(Status::Critical, evidence))
+}
+
+pub(super) fn has_read_everything(at: &Position<'_, '_>) -> Option<Found> {
+    let (sample, committed) = at.commit()?;
+    let evidence = vec![position(sample, committed)];
+    (committed == sample.log.high).then(|| Found::surely(Status::Healthy, evidence))
+}
+
+/// Whether the commit went back since the last run, and that was not made up for. It is healthy where a recovery of Offset
+/// Guard put it.
+pub(super) fn went_back(at: &Position<'_, '_>) -> Option<Found> {
+    let (case, partition) = (at.case, at.partition);
+    let (sample, committed) = at.commit()?;
     let before = case.before_this_run(partition);
     let this_run = case
         .this_run()
@@ -191,31 +210,22 @@ fn rewound(case: &Case<'_>, partition: &TopicPartition) -> Option<Found> {
     let live = case.last.recovery.as_ref();
     let by_live = live.filter(|live| live.explains(partition, to));
     let by_live = by_live.map(|live| Evidence::Recovery { live: live.clone() });
-    let (status, evidence) = match by_live.or_else(|| moved_by_recovery(case)) {
-        Some(by_us) => (Status::Healthy, vec![by_us, back]),
-        None => (Status::Warning, vec![back]),
+    let position = position(sample, committed);
+    let (status, evidence) = match by_live.or_else(|| case.moved_by_recovery()) {
+        Some(by_us) => (Status::Healthy, vec![by_us, back, position]),
+        None => (Status::Warning, vec![back, position]),
     };
-    Some((Verdict::Rewound, Confidence::High, status, evidence))
+    Some(Found::surely(status, evidence))
 }
 
-/// That a recovery moved the group since the last run.
-pub(super) fn moved_by_recovery(case: &Case<'_>) -> Option<Evidence> {
-    let at = case.last.moved_at?;
-    let before = case
-        .samples
-        .iter()
-        .rev()
-        .find(|sample| sample.run != case.last.run);
-    let since = before.is_none_or(|before| before.moved_at != Some(at) || at > before.at);
-    since.then_some(Evidence::MovedByRecovery { at })
-}
-
-/// Rule 8: what is committed says nothing about the consumers.
-fn external(case: &Case<'_>) -> Option<Found> {
-    let verdict = Verdict::ExternalOffsets;
+/// Whether what is committed says nothing about the consumers.
+pub(super) fn is_kept_elsewhere(at: &Position<'_, '_>) -> Option<Found> {
+    let case = at.case;
+    let (sample, committed) = at.commit()?;
+    let position = position(sample, committed);
     if case.policy.external_offsets {
-        let evidence = vec![Evidence::Configured];
-        return Some((verdict, Confidence::High, Status::Healthy, evidence));
+        let evidence = vec![Evidence::Configured, position];
+        return Some(Found::surely(Status::Healthy, evidence));
     }
     let jump = case.jump.clone()?;
     // A group that never had a protocol never had members.
@@ -224,11 +234,34 @@ fn external(case: &Case<'_>) -> Option<Found> {
     } else {
         Confidence::Medium
     };
-    Some((verdict, confidence, Status::Warning, vec![jump]))
+    Some(Found {
+        confidence,
+        status: Status::Warning,
+        evidence: vec![jump, position],
+    })
+}
+
+pub(super) fn moves_and_falls_behind(at: &Position<'_, '_>) -> Option<Found> {
+    let (sample, committed) = at.commit()?;
+    let by = advanced(at, committed)?;
+    let grew = falls_behind(at.case, at.partition)?;
+    Some(Found {
+        confidence: Confidence::Medium,
+        status: Status::Warning,
+        evidence: vec![grew, Evidence::Advanced { by }, position(sample, committed)],
+    })
+}
+
+pub(super) fn moves(at: &Position<'_, '_>) -> Option<Found> {
+    let (sample, committed) = at.commit()?;
+    let by = advanced(at, committed)?;
+    let evidence = vec![Evidence::Advanced { by }, position(sample, committed)];
+    Some(Found::surely(Status::Healthy, evidence))
 }
 
 /// How far the commit came since the last run, or within this one, by itself.
-fn advanced(case: &Case<'_>, partition: &TopicPartition, committed: i64) -> Option<u64> {
+fn advanced(at: &Position<'_, '_>, committed: i64) -> Option<u64> {
+    let (case, partition) = (at.case, at.partition);
     let same = |sample: &Sample| sample.moved_at == case.last.moved_at;
     let before = case
         .before_this_run(partition)
@@ -241,15 +274,38 @@ fn advanced(case: &Case<'_>, partition: &TopicPartition, committed: i64) -> Opti
     Some(distance(from, committed)).filter(|by| *by > 0)
 }
 
-/// Rule 9: the consumers wait for somebody's transaction to end.
-fn blocked(
-    case: &Case<'_>,
-    partition: &TopicPartition,
-    sample: &PartitionSample,
-    committed: i64,
-) -> Option<Found> {
+/// Whether its lag grew from each of the latest runs to the next.
+fn falls_behind(case: &Case<'_>, partition: &TopicPartition) -> Option<Evidence> {
+    let enough = RECENT_RUNS.max(as_length(case.policy.min_samples));
+    let mut by_run: BTreeMap<Timestamp, u64> = BTreeMap::new();
+    for sample in case.samples {
+        let of = sample.of_partition(partition);
+        if let Some(lag) = of.and_then(PartitionSample::lag) {
+            by_run.insert(sample.run, lag);
+        }
+    }
+    let lags: Vec<u64> = by_run.into_values().rev().take(enough).collect();
+    let (to, from) = (*lags.first()?, *lags.last()?);
+    let grows = lags.len() == enough && lags.is_sorted_by(|newer, older| newer > older);
+    (grows && to >= case.policy.deadlock_lag_threshold).then_some(Evidence::LagGrew {
+        from,
+        to,
+        runs: enough,
+    })
+}
+
+/// Whether the consumers wait for somebody's transaction to end.
+pub(super) fn waits_for_a_transaction(at: &Position<'_, '_>) -> Option<Found> {
+    let (case, partition) = (at.case, at.partition);
+    let (sample, committed) = at.commit()?;
+    let with_isolation = |seen: Evidence| -> Vec<Evidence> {
+        let position = position(sample, committed);
+        [seen, position]
+            .into_iter()
+            .chain(case.isolation_note())
+            .collect()
+    };
     let log = sample.log;
-    let verdict = Verdict::BlockedByTransaction;
     let open = log.last_stable < log.high;
     // Nothing but markers and aborted data up to the open transaction: the consumers are where it begins.
     let at_it = committed >= log.last_stable
@@ -270,12 +326,16 @@ fn blocked(
             (false, true) => Status::Warning,
             (false, false) => Status::Healthy,
         };
-        let evidence = Evidence::OpenTransaction {
+        let open = Evidence::OpenTransaction {
             last_stable: log.last_stable,
-            seconds: seconds(open_for),
+            seconds: whole_seconds(open_for),
             hanging,
         };
-        return Some((verdict, confidence, status, vec![evidence]));
+        return Some(Found {
+            confidence,
+            status,
+            evidence: with_isolation(open),
+        });
     }
     sample.unstable.then(|| {
         let stood = case.last.at.duration_since(sample.still_since);
@@ -284,76 +344,48 @@ fn blocked(
         } else {
             Status::Healthy
         };
-        let evidence = vec![Evidence::PendingCommit];
-        (verdict, Confidence::Medium, status, evidence)
+        Found {
+            confidence: Confidence::Medium,
+            status,
+            evidence: with_isolation(Evidence::PendingCommit),
+        }
     })
 }
 
-/// Rule 10: the raw read found nothing that the consumers could read, up to the end of what they may read.
-fn markers_only(
-    case: &Case<'_>,
-    partition: &TopicPartition,
-    sample: &PartitionSample,
-    committed: i64,
-) -> Option<Found> {
-    let probe = case.probe(partition, committed)?;
+/// Whether the raw read found nothing that the consumers could read, up to the end of what they may read.
+pub(super) fn has_no_record_left(at: &Position<'_, '_>) -> Option<Found> {
+    let case = at.case;
+    let (sample, committed) = at.commit()?;
+    let position = position(sample, committed);
+    let probe = case.probe(at.partition, committed)?;
     let log = sample.log;
-    let verdict = Verdict::MarkersOnly;
     match (&probe.committed, &probe.uncommitted) {
         (_, First::None { until }) if *until >= log.high => {
-            let evidence = vec![Evidence::NothingVisible { until: *until }];
-            Some((verdict, Confidence::High, Status::Healthy, evidence))
+            let nothing = Evidence::NothingVisible { until: *until };
+            Some(Found::surely(Status::Healthy, vec![nothing, position]))
         }
         (First::None { until }, First::Record(_))
             if *until >= log.last_stable && !case.reads_uncommitted =>
         {
             let nothing = Evidence::NothingVisible { until: *until };
             if case.policy.isolation == Isolation::ReadCommitted {
-                return Some((verdict, Confidence::High, Status::Healthy, vec![nothing]));
+                return Some(Found::surely(Status::Healthy, vec![nothing, position]));
             }
             // Aborted records: a read_committed group has read all, a read_uncommitted one may be stuck at them.
-            let evidence = vec![nothing, isolation_matters(probe)];
-            Some((verdict, Confidence::Low, Status::Warning, evidence))
+            Some(Found {
+                confidence: Confidence::Low,
+                status: Status::Warning,
+                evidence: vec![nothing, isolation_matters(probe), position],
+            })
         }
         (First::None { .. } | First::Record(_), First::None { .. } | First::Record(_)) => None,
     }
 }
 
-/// Rules 11 and 12: it moves, and either keeps up or does not.
-fn moving(case: &Case<'_>, partition: &TopicPartition, by: u64) -> Found {
-    let advanced = Evidence::Advanced { by };
-    match falls_behind(case, partition) {
-        Some(grew) => (
-            Verdict::Slow,
-            Confidence::Medium,
-            Status::Warning,
-            vec![grew, advanced],
-        ),
-        None => (
-            Verdict::Moving,
-            Confidence::High,
-            Status::Healthy,
-            vec![advanced],
-        ),
-    }
-}
-
-/// Whether its lag grew from each of the latest runs to the next.
-fn falls_behind(case: &Case<'_>, partition: &TopicPartition) -> Option<Evidence> {
-    let enough = RECENT_RUNS.max(count(case.policy.min_samples));
-    let mut by_run: BTreeMap<Timestamp, u64> = BTreeMap::new();
-    for sample in case.samples {
-        let of = sample.of_partition(partition);
-        if let Some(lag) = of.and_then(PartitionSample::lag) {
-            by_run.insert(sample.run, lag);
-        }
-    }
-    let lags: Vec<u64> = by_run.into_values().rev().take(enough).collect();
-    let (to, from) = (*lags.first()?, *lags.last()?);
-    let grows = lags.len() == enough && lags.is_sorted_by(|newer, older| newer > older);
-    (grows && to >= case.policy.deadlock_lag_threshold).then_some(Evidence::LagGrew {
-        from,
-        to,
-        runs: enough,
-    })
+/// Whether it has stood for too short a time, or in too few runs, to say anything.
+pub(super) fn has_not_stood_long_enough(at: &Position<'_, '_>) -> Option<Found> {
+    let sample = at.sample()?;
+    let new = || Standing::new(at.case, at.partition, sample);
+    let evidence = at.standing.get_or_init(new).waiting(at.case)?;
+    Some(Found::surely(Status::Healthy, evidence))
 }

@@ -1,34 +1,32 @@
 //! Partitions whose commit stands although there is something to read: for how long, and through whose hands they went.
-//! With rule 13, which gives them time.
 
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::super::policy::GuardPolicy;
-use super::super::probe::First;
-use super::super::sample::{PartitionSample, Sample, SampledMember, is_another};
-use super::super::verdict::{Confidence, Evidence, Finding, Status, Verdict};
 use super::case::Case;
-use super::members::comings;
-use super::offsets::moved_by_recovery;
-use super::{count, seconds};
-use crate::group::GroupState;
+use super::counts::{as_length, whole_seconds};
+use super::members::measure_turnover;
+use crate::group::{GroupState, MemberSeen};
+use crate::guard::policy::GuardPolicy;
+use crate::guard::probe::First;
+use crate::guard::sample::{PartitionSample, Sample, is_another};
+use crate::guard::verdict::Evidence;
 use crate::offset::TopicPartition;
 
 /// A pause that was seen before stretches the time until a stall, but no further than so many times.
 const PATIENCE: u32 = 6;
 
-/// A partition that none of the rules 1 to 12 explains.
+/// A partition whose offsets do not explain where it is.
 pub(super) struct Standing<'a> {
     pub(super) partition: &'a TopicPartition,
     pub(super) sample: &'a PartitionSample,
     pub(super) committed: i64,
     /// Since when its commit was seen to stand with a record behind it that its consumers could read.
     pub(super) since: Timestamp,
-    /// The looks since then,
+    /// The samples since then.
     pub(super) looks: &'a [Sample],
-    /// of which the first is this one of all samples.
+    /// The place of the first of `looks` among all samples.
     pub(super) from: usize,
     /// Who had it meanwhile, by member id.
     pub(super) owners: BTreeSet<&'a str>,
@@ -57,7 +55,7 @@ impl<'a> Standing<'a> {
                 .collect(),
             stalled: false,
         };
-        here.stalled = here.runs() >= count(case.policy.min_samples).max(2)
+        here.stalled = here.runs() >= as_length(case.policy.min_samples).max(2)
             && here.stood(case) >= patience(case.policy, sample);
         here
     }
@@ -110,10 +108,10 @@ impl<'a> Standing<'a> {
         let since = since.unwrap_or(case.last.at);
         let had = case.last.at.duration_since(since);
         let long = had >= patience(case.policy, self.sample)
-            && runs.len() >= count(case.policy.min_samples).max(2);
+            && runs.len() >= as_length(case.policy.min_samples).max(2);
         (!long).then(|| Evidence::OwnedSince {
             since,
-            seconds: seconds(had),
+            seconds: whole_seconds(had),
         })
     }
 
@@ -124,17 +122,17 @@ impl<'a> Standing<'a> {
     pub(super) fn stillness(&self, case: &Case<'_>) -> Evidence {
         Evidence::Still {
             since: self.since,
-            seconds: seconds(self.stood(case)),
+            seconds: whole_seconds(self.stood(case)),
             runs: self.runs(),
         }
     }
 
-    /// Rule 13.
-    pub(super) fn waiting(&self, case: &Case<'_>) -> Option<Finding> {
+    /// Why it is too early to call it a stall, the most telling first; `None` if it has stood for long enough.
+    pub(super) fn waiting(&self, case: &Case<'_>) -> Option<Vec<Evidence>> {
         if self.stalled {
             return None;
         }
-        let by_us = moved_by_recovery(case).filter(|_| self.runs() <= 1);
+        let by_us = case.moved_by_recovery().filter(|_| self.runs() <= 1);
         let mut evidence = vec![match by_us {
             Some(by_us) => by_us,
             None if case.before_this_run(self.partition).is_none() => Evidence::FirstSample,
@@ -149,14 +147,7 @@ impl<'a> Standing<'a> {
             committed: self.committed,
             log: self.sample.log,
         });
-        Some(Finding {
-            partition: self.partition.clone(),
-            verdict: Verdict::Waiting,
-            confidence: Confidence::High,
-            status: Status::Healthy,
-            lag: self.sample.lag(),
-            evidence,
-        })
+        Some(evidence)
     }
 
     /// The looks at which it was in other hands than before: another member had it, or, where nobody could be seen to
@@ -196,7 +187,7 @@ impl<'a> Standing<'a> {
     pub(super) fn tried_again(&self, case: &Case<'_>, handovers: &[usize]) -> bool {
         let at = |index: &usize| self.looks.get(*index);
         let in_runs: BTreeSet<Timestamp> = handovers.iter().filter_map(at).map(|l| l.run).collect();
-        if in_runs.len() > 1 && comings(self.looks).end_or_are_short_lived() {
+        if in_runs.len() > 1 && measure_turnover(self.looks).end_or_are_short_lived() {
             return true;
         }
         let Some(newest) = handovers.last().and_then(at) else {
@@ -207,7 +198,7 @@ impl<'a> Standing<'a> {
         let in_runs: BTreeSet<Timestamp> = since.iter().map(|look| look.run).collect();
         self.sample.owner.is_some()
             && case.last.at.duration_since(newest.at) >= stall
-            && in_runs.len() >= count(case.policy.min_samples)
+            && in_runs.len() >= as_length(case.policy.min_samples)
     }
 
     /// Whether nothing else stands that may be why this stands too: of another partition it is known that another member
@@ -252,7 +243,7 @@ impl<'a> Standing<'a> {
 }
 
 /// What a process keeps when it starts again.
-fn client(member: &SampledMember) -> (&str, &str) {
+fn client(member: &MemberSeen) -> (&str, &str) {
     (&member.client_id, &member.host)
 }
 

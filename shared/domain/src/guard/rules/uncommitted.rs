@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::super::sample::{Sample, Trouble};
-use super::super::verdict::{Confidence, Evidence, GroupFinding, Status, Verdict};
 use super::case::Case;
-use super::{count, runs};
+use super::counts::{as_length, count_runs};
+use crate::guard::probe::First;
+use crate::guard::sample::{Sample, Trouble};
+use crate::guard::verdict::{Confidence, Evidence, GroupFinding, Status, Verdict};
 use crate::offset::{Fault, TopicPartition, distance};
 
 /// How many partitions are looked into at their log start.
@@ -25,7 +26,7 @@ pub(super) fn never_gets_to_commit(case: &Case<'_>) -> Option<GroupFinding> {
     let first = case.samples.iter().position(seen)?;
     let since = case.samples.get(first..).unwrap_or_default();
     let stood = case.last.at.duration_since(since.first()?.at).as_secs();
-    if runs(since) < count(case.policy.min_samples).max(2)
+    if count_runs(since) < as_length(case.policy.min_samples).max(2)
         || stood < i64::from(case.policy.stall_seconds)
     {
         return None;
@@ -124,7 +125,7 @@ fn first_records(case: &Case<'_>) -> Vec<Evidence> {
         .filter_map(|(partition, start, _)| {
             let probe = case.probe(partition, start)?;
             let first = case.first_visible(probe)?;
-            let super::super::probe::First::Record(record) = first else {
+            let First::Record(record) = first else {
                 return None;
             };
             let mut failing = probe.validation.failing_from(record.offset);

@@ -1,8 +1,8 @@
 //! Groups that somebody made large. Whatever compares their members each with each, or all of them for each partition,
 //! takes minutes here.
 
-use super::super::super::sample::SampledMember;
 use super::super::super::verdict::Verdict;
+use crate::group::MemberSeen;
 use crate::testing::guard::History;
 
 /// A client can join a group as often as it likes, under a new name each time.
@@ -17,7 +17,7 @@ fn thousands_of_members_that_are_others_in_every_look_are_judged() {
         if look.members.is_empty() {
             continue;
         }
-        let member = |id: u32| SampledMember {
+        let member = |id: u32| MemberSeen {
             member_id: format!("{n}-{id}"),
             client_id: "a".to_owned(),
             host: "/10.0.0.97".to_owned(),

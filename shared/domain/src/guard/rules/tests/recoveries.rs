@@ -126,7 +126,8 @@ fn a_claim_says_how_far_its_recovery_is_and_nothing_once_it_is_over() {
     let claim = claim(&plan);
     let at = claim.expires_at - SignedDuration::from_secs(1);
     let open = Recovery::open(&plan, &claim.execution, at);
-    let stage = |recovery: &Recovery, now| LiveRecovery::of(&claim, recovery, now).map(|l| l.stage);
+    let stage =
+        |recovery: &Recovery, now| LiveRecovery::from_claim(&claim, recovery, now).map(|l| l.stage);
     assert_eq!(stage(&open, at), Some(Stage::AwaitsApproval));
     assert_eq!(stage(&open, claim.expires_at), None, "it has run out");
     let approved = Recovery {
@@ -160,8 +161,8 @@ fn a_claim_says_how_far_its_recovery_is_and_nothing_once_it_is_over() {
     for recovery in over {
         assert_eq!(stage(&recovery, at), None);
     }
-    let of = LiveRecovery::of(&claim, &applies, at).unwrap();
-    let of = of.applies(&plan);
+    let of = LiveRecovery::from_claim(&claim, &applies, at).unwrap();
+    let of = of.with_targets(&plan);
     let moved = &plan.moves[0];
     let to = moved.to.as_ref().unwrap().offset;
     let explains = |offset| of.explains(&moved.partition, offset);

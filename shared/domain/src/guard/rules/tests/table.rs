@@ -6,9 +6,11 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 
 use super::super::super::policy::{Isolation, Validator};
-use super::super::super::probe::{Failure, First, Unlike};
+use super::super::super::probe::{Failure, First, Probe, Unlike};
 use super::super::super::sample::{LiveRecovery, Stage};
 use super::super::super::verdict::{Finding, Verdict};
+use super::super::judge::decide_all;
+use super::super::table::RULES;
 use super::{at_rest, crash_looping};
 use crate::group::GroupState;
 use crate::ids::PlanId;
@@ -40,6 +42,20 @@ fn applies(since: Timestamp, to: i64) -> LiveRecovery {
         stage: Stage::Applies,
         targets: vec![(p(0), to)],
     }
+}
+
+/// A probe that begins with a tombstone, where the records before had values.
+fn tombstone() -> Probe {
+    let mut odd = probe(100, &[(100, false)]);
+    odd.unlike = Some(Unlike {
+        failure: Failure {
+            offset: 100,
+            validator: Validator::NotNull,
+            problem: "the value is null: a tombstone".to_owned(),
+        },
+        passing: 20,
+    });
+    odd
 }
 
 fn of_one_partition() -> Vec<Case> {
@@ -338,16 +354,7 @@ fn of_the_group() -> Vec<Case> {
                     h.joining(&[&format!("a{n}"), "b1"]).look();
                     h.stable(&[("b1", &[1])]).look();
                 }
-                let mut odd = probe(100, &[(100, false)]);
-                odd.unlike = Some(Unlike {
-                    failure: Failure {
-                        offset: 100,
-                        validator: Validator::NotNull,
-                        problem: "the value is null: a tombstone".to_owned(),
-                    },
-                    passing: 20,
-                });
-                h.probed(0, odd);
+                h.probed(0, tombstone());
             }),
         ),
         (
@@ -359,6 +366,32 @@ fn of_the_group() -> Vec<Case> {
                     policy.stall_seconds = 0;
                 });
                 h.run().work(&[1, 2, 3]).high(0, 320).run();
+            }),
+        ),
+        (
+            Verdict::PoisonSuspected,
+            "member after member ends at it, and its next record is a tombstone where there was none",
+            made(crash_looping(4, &[1, 2]), |h| {
+                h.policy(|policy| policy.max_poll_records = None);
+                h.probed(0, tombstone());
+            }),
+        ),
+        (
+            Verdict::CrashLoop,
+            "member after member comes, and each lives longer than the time between two runs",
+            made(History::of(2), |h| {
+                for n in 0..3 {
+                    h.stable(&[(&format!("a{n}"), &[0, 1])]).runs(2);
+                    h.empty().run();
+                }
+                h.stable(&[("a3", &[0, 1])]).runs(2);
+            }),
+        ),
+        (
+            Verdict::StalledUnknown,
+            "the brokers call the group dead, and tell no members",
+            made(at_rest(3, &[]), |h| {
+                h.stable(&[]).state(GroupState::Dead).runs(4);
             }),
         ),
         (
@@ -381,19 +414,36 @@ fn told(finding: &Finding) -> String {
     text
 }
 
+/// The number of the rule that decides about partition 0.
+fn number_of_rule(history: &History) -> usize {
+    let probes = history.read_probes();
+    let case =
+        super::super::case::Case::new(&history.samples, &probes, &history.policy, history.now());
+    let (decided, _) = decide_all(&case.unwrap());
+    let mut decided = decided.into_iter();
+    let decided = decided.find(|d| d.finding.partition == p(0)).unwrap();
+    let place = RULES
+        .iter()
+        .position(|rule| std::ptr::eq(rule, decided.rule));
+    place.unwrap() + 1
+}
+
 #[test]
 fn every_rule_with_everything_that_it_says() {
     let mut text = String::new();
-    let mut shown = BTreeSet::new();
+    let (mut shown, mut asked) = (BTreeSet::new(), BTreeSet::new());
     for (expected, what, history) in of_one_partition().into_iter().chain(of_the_group()) {
         let finding = history.finding(0);
         assert_eq!(finding.verdict, expected, "{what}: {}", told(&finding));
         assert_eq!(finding.partition, p(0));
         shown.insert(expected);
-        writeln!(text, "{}. {what}\n  {}", expected.number(), told(&finding)).unwrap();
+        let number = number_of_rule(&history);
+        asked.insert(number);
+        writeln!(text, "{number}. {what}\n  {}", told(&finding)).unwrap();
     }
     assert_eq!(shown, Verdict::ALL.into());
     insta::assert_snapshot!(text);
+    assert_eq!(asked, (1..=RULES.len()).collect());
 }
 
 #[test]
@@ -410,9 +460,10 @@ fn a_finding_survives_json() {
 }
 
 #[test]
-fn numbers_and_codes_follow_the_order_of_the_rules() {
-    for (verdict, number) in Verdict::ALL.into_iter().zip(1..) {
-        assert_eq!(verdict.number(), number);
+fn every_verdict_is_that_of_a_rule_and_its_code_is_its_name_in_json() {
+    let reached: BTreeSet<_> = RULES.iter().map(|rule| rule.verdict).collect();
+    assert_eq!(reached, Verdict::ALL.into());
+    for verdict in Verdict::ALL {
         assert_eq!(serde_json::to_value(verdict).unwrap(), verdict.code());
     }
 }

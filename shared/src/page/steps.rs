@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 
-use super::case::Stage;
 use crate::app::approval_case::ApprovalCase;
 use crate::domain::approval::ApprovalStatus;
-use crate::domain::refusal::MemberSeen;
+use crate::domain::group::MemberSeen;
+use crate::domain::recovery::progress::{Progress, RecoveryEnd};
 use crate::domain::text::time;
 
 /// One step of the way.
@@ -57,7 +57,7 @@ impl Mark {
 }
 
 /// The way of a decided case; nothing before there is a decision.
-pub(super) fn progress(case: &ApprovalCase, now: Timestamp) -> Vec<Step> {
+pub(super) fn list_steps(case: &ApprovalCase, now: Timestamp) -> Vec<Step> {
     let approval = &case.approval;
     let Some(decided_at) = approval.decided_at else {
         return Vec::new();
@@ -108,17 +108,16 @@ pub(super) fn progress(case: &ApprovalCase, now: Timestamp) -> Vec<Step> {
         ("The end is reported", true),
     ];
     // How many of these are behind, whatever was noted of them.
-    let behind = match case.stage(now) {
-        Stage::Admitted(_) => 1,
-        Stage::Applying => 2,
-        Stage::Verifying => 3,
-        Stage::Ended(_) | Stage::EndedUnsent | Stage::EndedUnproven => 4,
-        Stage::Open
-        | Stage::Expired
-        | Stage::Superseded
-        | Stage::Undecided
-        | Stage::Rejected
-        | Stage::Approved => 0,
+    let behind = match case.progress(now) {
+        Progress::Admitted(_) => 1,
+        Progress::Applying => 2,
+        Progress::Verifying | Progress::Fenced => 3,
+        Progress::Ended(RecoveryEnd::Judged(_) | RecoveryEnd::Unsent | RecoveryEnd::Unproven) => 4,
+        Progress::Planning
+        | Progress::Planned
+        | Progress::WaitingForApproval
+        | Progress::Approved
+        | Progress::Ended(_) => 0,
     };
     let ahead = ahead.into_iter().skip(behind).filter(|(_, is)| *is);
     for (index, (text, _)) in ahead.enumerate() {
@@ -130,9 +129,12 @@ pub(super) fn progress(case: &ApprovalCase, now: Timestamp) -> Vec<Step> {
 
 /// Whom an approved plan waits for: the members that were seen while planning, until the group is seen empty. `None`
 /// where it waits for nobody.
-pub(super) fn to_stop(case: &ApprovalCase, now: Timestamp) -> Option<&[MemberSeen]> {
+pub(super) fn members_to_stop(case: &ApprovalCase, now: Timestamp) -> Option<&[MemberSeen]> {
     let waits = case.plan.waits_for_empty
-        && matches!(case.stage(now), Stage::Approved | Stage::Admitted(_))
+        && matches!(
+            case.progress(now),
+            Progress::Approved | Progress::Admitted(_)
+        )
         && case.recovery.as_ref().is_none_or(|r| r.quiet.is_none());
     waits.then(|| case.plan.members_to_stop())
 }
