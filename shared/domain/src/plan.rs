@@ -20,7 +20,7 @@ use super::offset::{
 };
 use super::refusal::Refusal;
 use super::text::{self, grouped, time, verb};
-use crate::ids::ExecutionArn;
+use crate::ids::{ExecutionArn, GroupKey};
 
 /// Where a plan's targets come from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -639,6 +639,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The group of the cluster that it moves.
+    #[must_use]
+    pub fn group_key(&self) -> GroupKey {
+        GroupKey::new(self.cluster_id.clone(), self.group.clone())
+    }
+
     /// At most how many records will be read again, in all.
     #[must_use]
     pub fn replayed(&self) -> u64 {

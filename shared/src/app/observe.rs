@@ -108,7 +108,7 @@ pub async fn observe_group<B: Brokers>(
             // Waiting is work in progress: the claim must not end under it.
             let until = apply_by + CLAIM_MARGIN;
             store
-                .renew_claim(&plan.cluster_id, &plan.group, &recovery.execution, until)
+                .renew_claim(&plan.group_key(), &recovery.execution, until)
                 .await?;
         }
     }

@@ -15,9 +15,9 @@ use crate::domain::checkpoint::{Checkpoint, CheckpointHeader};
 use crate::domain::choice::{Choice, Older, PassedOver, Search, undone_for};
 use crate::domain::group::Activity;
 use crate::domain::identity::Requester;
-use crate::domain::ids::{CheckpointId, ExecutionArn, PlanId};
+use crate::domain::ids::{CheckpointId, ExecutionArn, GroupKey, PlanId};
 use crate::domain::near::nearest;
-use crate::domain::offset::{ClusterId, Fault, FoundByTime, GroupId, TopicPartition};
+use crate::domain::offset::{Fault, FoundByTime, GroupId, TopicPartition};
 use crate::domain::plan::{
     CSV_VERSION, Disowns, Plan, PlanRecord, PlanResult, Source, check_plan, partitions,
 };
@@ -210,8 +210,8 @@ where
         }]));
     };
     let reader = connect(&request.cluster).await?;
-    let cluster_id = reader.cluster_id().await?;
-    let mut found = find(store, &cluster_id, request, now).await?;
+    let group = GroupKey::new(reader.cluster_id().await?, request.group.clone());
+    let mut found = find(store, &group, request, now).await?;
     if let Found::Offsets { known, .. } = &mut found {
         *known = committed_of(&reader, request, known).await?;
     }
@@ -224,7 +224,7 @@ where
         }
         found => found,
     };
-    let looks = store.latest_looks(&cluster_id, &request.group, now).await?;
+    let looks = store.latest_looks(&group, now).await?;
     let mut planned = plan(&Planning {
         id: id.clone(),
         now,
@@ -244,17 +244,7 @@ where
     {
         plan.disowns = undone_since(store, plan).await?;
     }
-    if let Some(live) = claim(
-        store,
-        execution,
-        request,
-        &cluster_id,
-        &resolved,
-        &planned,
-        now,
-    )
-    .await?
-    {
+    if let Some(live) = claim(store, execution, request, &group, &resolved, &planned, now).await? {
         match &mut planned {
             Planned::Refused(refusals) => refusals.push(live),
             Planned::Ready(_) | Planned::NothingToDo(_) => {
@@ -335,18 +325,14 @@ async fn undone_since(store: &Store, plan: &Plan) -> Result<Option<Disowns>, Err
     if matches!(plan.source, Source::Undo { .. }) || !plan.goes_back() {
         return Ok(None);
     }
-    let headers = store
-        .headers(&plan.cluster_id, &plan.group, plan.created_at)
-        .await?;
+    let headers = store.headers(&plan.group_key(), plan.created_at).await?;
     let undone = |header: &CheckpointHeader| {
         let mut moved = plan.moves.iter().map(|m| &m.partition);
         moved.any(|partition| header.disowned.by(partition).is_some())
     };
     // What a rewind undid says nothing of how far this one goes.
     for header in headers.iter().filter(|header| !undone(header)) {
-        let checkpoint = store
-            .checkpoint(&plan.cluster_id, &plan.group, header)
-            .await?;
+        let checkpoint = store.checkpoint(&plan.group_key(), header).await?;
         if !checkpoint.is_beyond(&plan.moves) {
             let after = checkpoint.ended_at;
             return Ok(Some(Disowns { after }));
@@ -365,7 +351,7 @@ async fn claim(
     store: &Store,
     execution: &ExecutionArn,
     request: &RewindRequest,
-    cluster_id: &ClusterId,
+    group: &GroupKey,
     resolved: &ResolvedGroup<'_>,
     planned: &Planned,
     now: Timestamp,
@@ -375,12 +361,12 @@ async fn claim(
         execution: claim.execution,
     };
     let Planned::Ready(plan) = planned else {
-        let held = store.claim(cluster_id, &request.group).await?;
+        let held = store.claim(group).await?;
         let by_another = |c: &Claim| c.expires_at > now && c.execution != *execution;
         return Ok(held.filter(by_another).map(live));
     };
     if request.dry_run {
-        let held = store.claim(cluster_id, &request.group).await?;
+        let held = store.claim(group).await?;
         return Ok(held.filter(|claim| claim.expires_at > now).map(live));
     }
     match open(
@@ -606,7 +592,7 @@ impl Found {
 
 async fn find(
     store: &Store,
-    cluster_id: &ClusterId,
+    group: &GroupKey,
     request: &RewindRequest,
     now: Timestamp,
 ) -> Result<Found, Error> {
@@ -638,25 +624,25 @@ async fn find(
             Err(refusal) => Found::Missing(refusal),
         },
         ResetSpec::RewindBefore(before) => {
-            newest_before(store, cluster_id, request, *before, now).await?
+            newest_before(store, group, request, *before, now).await?
         }
-        ResetSpec::Checkpoint(id) => named(store, cluster_id, request, id, now).await?,
+        ResetSpec::Checkpoint(id) => named(store, group, request, id, now).await?,
     })
 }
 
 /// The newest checkpoint before a time, or for each partition the newest that no rewind undid for it.
 async fn newest_before(
     store: &Store,
-    cluster_id: &ClusterId,
+    group: &GroupKey,
     request: &RewindRequest,
     before: Timestamp,
     now: Timestamp,
 ) -> Result<Found, Error> {
-    let headers = store.headers(cluster_id, &request.group, now).await?;
+    let headers = store.headers(group, now).await?;
     let mut search = Search::new(&request.selection);
     for header in headers.iter().filter(|header| header.ended_at < before) {
         if search.needs(header) {
-            let checkpoint = store.checkpoint(cluster_id, &request.group, header).await?;
+            let checkpoint = store.checkpoint(group, header).await?;
             search.read(header, checkpoint);
         }
         if search.is_over() {
@@ -668,7 +654,7 @@ async fn newest_before(
             checkpoint,
             older,
             passed_over,
-        } => of_checkpoint(store, request, &headers, *checkpoint, older, passed_over).await,
+        } => of_checkpoint(store, &headers, *checkpoint, older, passed_over).await,
         Choice::Without(partitions) => Ok(Found::Missing(Refusal::PartitionsDisowned {
             before,
             partitions,
@@ -687,18 +673,18 @@ async fn newest_before(
 /// A checkpoint by its id.
 async fn named(
     store: &Store,
-    cluster_id: &ClusterId,
+    group: &GroupKey,
     request: &RewindRequest,
     id: &CheckpointId,
     now: Timestamp,
 ) -> Result<Found, Error> {
-    let headers = store.headers(cluster_id, &request.group, now).await?;
+    let headers = store.headers(group, now).await?;
     let Some(header) = headers.iter().find(|header| header.id == *id) else {
         return Ok(Found::Missing(Refusal::CheckpointNotFound {
             id: id.clone(),
         }));
     };
-    let checkpoint = store.checkpoint(cluster_id, &request.group, header).await?;
+    let checkpoint = store.checkpoint(group, header).await?;
     if let Some((by, partitions)) = undone_for(&request.selection, header, &checkpoint) {
         return Ok(Found::Missing(Refusal::CheckpointDisowned {
             id: id.clone(),
@@ -707,20 +693,11 @@ async fn named(
         }));
     }
     let passed_over = PassedOver::default();
-    of_checkpoint(
-        store,
-        request,
-        &headers,
-        checkpoint,
-        Vec::new(),
-        passed_over,
-    )
-    .await
+    of_checkpoint(store, &headers, checkpoint, Vec::new(), passed_over).await
 }
 
 async fn of_checkpoint(
     store: &Store,
-    request: &RewindRequest,
     headers: &[CheckpointHeader],
     checkpoint: Checkpoint,
     older: Vec<Older>,
@@ -728,9 +705,7 @@ async fn of_checkpoint(
 ) -> Result<Found, Error> {
     let newest = match headers.first() {
         Some(newest) if newest.id != checkpoint.id => {
-            let newest = store
-                .checkpoint(&checkpoint.cluster_id, &request.group, newest)
-                .await?;
+            let newest = store.checkpoint(&checkpoint.group_key(), newest).await?;
             Some(Box::new(newest))
         }
         Some(_) | None => None,

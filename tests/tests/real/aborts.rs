@@ -172,8 +172,8 @@ impl Case {
             "{open:?}"
         );
         let group = GroupId(self.group.clone());
-        let cluster = self.world.cluster_id();
-        assert_eq!(self.world.store.claim(&cluster, &group).await?, None);
+        let group = self.world.key_of(&group);
+        assert_eq!(self.world.store.claim(&group).await?, None);
         Ok(())
     }
 

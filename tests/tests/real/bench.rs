@@ -16,7 +16,7 @@ use offset_guard::app::{apply, approval, checkpoint, observe, plan, report, veri
 use offset_guard::config::Config;
 use offset_guard::domain::approval::{AlterRequest, Approval, Change, Decision};
 use offset_guard::domain::audit::Audit;
-use offset_guard::domain::ids::{ExecutionArn, PlanId};
+use offset_guard::domain::ids::{ExecutionArn, GroupKey, PlanId};
 use offset_guard::domain::offset::TopicPartition;
 use offset_guard::domain::plan::{Plan, PlanResult};
 use offset_guard::domain::recovery::AlterAnswer;
@@ -382,7 +382,12 @@ impl Bench {
         let audit = audit.ok_or("there is no audit record")?;
         let cluster = audit.cluster_id.clone().ok_or("no cluster")?;
         let group = audit.group.clone().ok_or("no group")?;
-        if self.store.claim(&cluster, &group).await?.is_some() {
+        if self
+            .store
+            .claim(&GroupKey::new(cluster, group))
+            .await?
+            .is_some()
+        {
             return Err("the claim is not released".into());
         }
         if !self.store.open_recoveries().await?.is_empty() {

@@ -164,7 +164,7 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
         let since = watched.began - A_DAY;
         let skips = watched
             .store
-            .skips_since(self.cluster_id, watched.group, since)
+            .skips_since(&watched.key(self.cluster_id), since)
             .await?;
         Ok(propose(
             self.assessment,
@@ -187,7 +187,7 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
         let remembered = seconds(watched.policy().rejected_for_seconds).max(ASK_AGAIN_AFTER);
         let answered = watched
             .store
-            .answered_since(cluster, watched.group, watched.began - remembered)
+            .answered_since(&watched.key(cluster), watched.began - remembered)
             .await?;
         let known = Known {
             assessment: self.assessment,
@@ -208,8 +208,8 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
     /// The plan of the recovery that holds the group, or will in a moment. A person's request is planned all the same
     /// where that is one of the guard's own, which it may supersede.
     async fn live_recovery(&self) -> Result<Option<PlanId>, Error> {
-        let (store, group) = (self.watched.store, self.watched.group);
-        let claim = store.claim(self.cluster_id, group).await?;
+        let (store, group) = (self.watched.store, self.watched.key(self.cluster_id));
+        let claim = store.claim(&group).await?;
         let live = match claim {
             Some(claim) if self.is_open(&claim).await? => Some(claim.plan),
             _ => self.handed_over().await?,
