@@ -21,6 +21,7 @@ use offset_guard::store::TaskToken;
 use offset_guard::wire::PlanStep;
 use offset_guard_local::operator::{Execution, Function, form_token};
 use offset_guard_tests::Outcome;
+use offset_guard_tests::context::{Connect, context};
 use reqwest::Url;
 use serde_json::json;
 
