@@ -26,7 +26,7 @@ use offset_guard::domain::recovery::Outcome as Recovered;
 use offset_guard::domain::testing::pending_approval;
 use offset_guard::env::{Env, written};
 use offset_guard::kafka::{Auth, ConnectionSettings, GroupReader};
-use offset_guard::ports::{Brokers, ReadGroups, Role};
+use offset_guard::ports::ReadGroups;
 use offset_guard::store::{LinkHash, Store, TaskToken};
 use offset_guard::wire::{CheckpointEvent, PlanStep};
 use offset_guard_local::aws::LocalAws;
@@ -77,8 +77,6 @@ async fn step(name: &str, group: &str, execution: ExecutionArn, before: &str) ->
         apply_enabled: true,
         ..env.context()
     };
-    let read = async |cluster: &str| ctx.brokers.groups(cluster, Role::Read).await;
-    let (config, store) = (&env.config, &env.store);
     let started_at: Timestamp = before.parse()?;
     let on_plan = PlanStep {
         execution: execution.clone(),
@@ -88,7 +86,7 @@ async fn step(name: &str, group: &str, execution: ExecutionArn, before: &str) ->
         "checkpoint" => {
             let asked = json!({"cluster": "main", "group": group});
             let asked = written(CheckpointEvent::read(&asked))?;
-            checkpoint::run(config, store, &asked, read).await?;
+            checkpoint::take_checkpoints(&ctx, &asked).await?;
         }
         "plan" => {
             let request = json!({"request": {
@@ -100,7 +98,7 @@ async fn step(name: &str, group: &str, execution: ExecutionArn, before: &str) ->
                 started_at,
                 input: &request,
             };
-            plan::run(config, store, &step, read).await?;
+            plan::plan_recovery(&ctx, &step).await?;
         }
         "observe" => {
             observe::observe_group(&ctx, &on_plan).await?;

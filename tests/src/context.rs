@@ -4,11 +4,12 @@ use std::future::{Ready, ready};
 use std::sync::Arc;
 
 use offset_guard::app::context::Context;
+use offset_guard::app::guard::Sources;
 use offset_guard::config::Config;
 use offset_guard::error::Error;
 use offset_guard::kafka::{GroupReader, GroupWriter, RecordKeeper, RecordReader};
 use offset_guard::ports::{
-    AlterGroups, Brokers, Clock, NotifyError, ReadGroups, ReadRecords, Role,
+    AlterGroups, Brokers, Clock, KeepRecords, NotifyError, ReadGroups, ReadRecords, Role,
 };
 use offset_guard::rest_proxy::RestProxy;
 use offset_guard::slack::Slack;
@@ -107,5 +108,42 @@ where
 
     async fn rest_proxy(&self, _: &str) -> Result<Option<RestProxy>, Error> {
         Ok(None)
+    }
+}
+
+/// The brokers of a guard, whose parts a function makes for a cluster.
+#[derive(Debug, Clone, Copy)]
+pub struct Guarded<F>(pub F);
+
+impl<F, R, D, K> Brokers for Guarded<F>
+where
+    F: AsyncFn(&str) -> Result<Sources<R, D, K>, Error>,
+    R: ReadGroups,
+    D: ReadRecords,
+    K: KeepRecords,
+{
+    type Groups = R;
+    type Records = D;
+    type Keeper = K;
+    type Writer = GroupWriter;
+
+    async fn groups(&self, cluster: &str, _: Role) -> Result<R, Error> {
+        Ok((self.0)(cluster).await?.groups)
+    }
+
+    async fn records(&self, cluster: &str, _: Role) -> Result<D, Error> {
+        Ok((self.0)(cluster).await?.records)
+    }
+
+    async fn keeper(&self, cluster: &str) -> Result<K, Error> {
+        Ok((self.0)(cluster).await?.keeper)
+    }
+
+    async fn writer(&self, _: &str) -> Result<GroupWriter, Error> {
+        Err(Error::Broken("the guard alters offsets".to_owned()))
+    }
+
+    async fn rest_proxy(&self, cluster: &str) -> Result<Option<RestProxy>, Error> {
+        Ok((self.0)(cluster).await?.proxy)
     }
 }

@@ -8,7 +8,6 @@ use lambda_runtime::{Error, LambdaEvent, service_fn};
 use offset_guard::app::checkpoint::{self, GroupResult};
 use offset_guard::env::{Env, time_left, written};
 use offset_guard::error;
-use offset_guard::ports::{Brokers, Role};
 use offset_guard::wire::CheckpointEvent;
 use serde_json::Value;
 
@@ -28,8 +27,8 @@ async fn main() -> Result<(), Error> {
 async fn handle(env: &Env, received: LambdaEvent<Value>) -> Result<Vec<GroupResult>, error::Error> {
     // An invocation that ends by itself says which groups it did not get to; one that is cut off says nothing.
     let left = time_left(&received.context).saturating_sub(TO_STORE_AND_ANSWER);
-    let brokers = env.context().brokers.until(Instant::now() + left);
-    let connect = async |cluster: &str| brokers.groups(cluster, Role::Read).await;
+    let mut ctx = env.context();
+    ctx.brokers = ctx.brokers.until(Instant::now() + left);
     let event = written(CheckpointEvent::read(&received.payload))?;
-    checkpoint::run(&env.config, &env.store, &event, connect).await
+    checkpoint::take_checkpoints(&ctx, &event).await
 }

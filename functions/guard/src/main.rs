@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use lambda_runtime::{Error, LambdaEvent, service_fn};
-use offset_guard::app::guard::{self, Ends, GuardResult, Sources};
+use offset_guard::app::guard::{self, GuardResult};
 use offset_guard::app::incident;
 use offset_guard::domain::guard::verdict::Status;
 use offset_guard::env::{Env, time_left, written};
@@ -41,12 +41,8 @@ async fn handle(env: &Env, received: LambdaEvent<Value>) -> Result<Vec<GuardResu
     let mut ctx = env.context();
     ctx.brokers = ctx.brokers.until(Instant::now() + left);
     let ctx = &ctx;
-    let connect = async |cluster: &str| Sources::connect(&ctx.brokers, cluster).await;
-    let ends = Ends {
-        executions: ctx.executions.as_ref(),
-    };
     let event = written(GuardEvent::read(&received.payload))?;
-    let run = Box::pin(guard::run(&ctx.config, &ctx.store, ends, &event, connect));
+    let run = Box::pin(guard::guard_groups(ctx, &event));
     let seen = |results: &Vec<GuardResult>| results.iter().all(|r| r.status != Status::Unknown);
     let run = incident::run_for_incident(ctx, event.incident.as_deref(), run, seen);
     // Boxed: the future is deep, and too deep for the compiler within another one.

@@ -7,7 +7,6 @@ use offset_guard::app::{apply, observe, plan, rights, verify};
 use offset_guard::env::{Env, event, time_left};
 use offset_guard::error;
 use offset_guard::kafka;
-use offset_guard::ports::{Brokers, Role};
 use offset_guard::wire::RewindStep;
 use serde::Serialize;
 use serde_json::Value;
@@ -43,21 +42,18 @@ enum Answer {
 async fn handle(env: &Env, received: LambdaEvent<Value>) -> Result<Answer, error::Error> {
     env.allow(&received.payload)?;
     let ctx = env.context();
-    let read = async |cluster: &str| ctx.brokers.groups(cluster, Role::Read).await;
     Ok(match event(received.payload)? {
         RewindStep::Plan {
             execution,
             started_at,
             input,
         } => {
-            let (config, store) = (&ctx.config, &ctx.store);
             let step = plan::PlanTask {
                 execution: &execution,
                 started_at,
                 input: &input,
             };
-            let planned = plan::run(config, store, &step, read);
-            Answer::Plan(Box::pin(planned).await?)
+            Answer::Plan(Box::pin(plan::plan_recovery(&ctx, &step)).await?)
         }
         RewindStep::Observe(step) => {
             Answer::Observe(Box::pin(observe::observe_group(&ctx, &step)).await?)

@@ -6,17 +6,18 @@ use futures_util::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
+use super::context::Context;
+use super::groups::{configured_groups, one_group};
 use super::{clusters, observe_stable};
-use crate::aws::metrics::{self, Metric};
-use crate::config::{Config, ResolvedGroup};
+use crate::config::ResolvedGroup;
 use crate::domain::checkpoint::{Checkpoint, NotACheckpoint, checkpoint, retire};
-use crate::domain::fleet::{CapMet, Order, order};
+use crate::domain::fleet::CapMet;
 use crate::domain::ids::{CheckpointId, GroupKey};
 use crate::domain::offset::{ClusterId, GroupId};
 use crate::domain::text::grouped;
 use crate::error::Error;
 use crate::failure::chain;
-use crate::ports::ReadGroups;
+use crate::ports::{Brokers, ReadGroups, Role};
 use crate::store::{Put, Store};
 use crate::wire::CheckpointEvent;
 
@@ -87,21 +88,13 @@ pub enum GroupResult {
 
 /// Checkpoints every configured group, or the ones that the event names.
 ///
-/// `connect` gives a reader for a cluster by its name in the configuration.
-///
 /// # Errors
 /// The event is wrong, or any group has no new checkpoint: then the text says which and why, the others are stored,
 /// and a retry of the same scheduled time adds only what is missing.
-pub async fn run<R, F>(
-    config: &Config,
-    store: &Store,
+pub async fn take_checkpoints<B: Brokers>(
+    ctx: &Context<B>,
     event: &CheckpointEvent,
-    connect: F,
-) -> Result<Vec<GroupResult>, Error>
-where
-    R: ReadGroups,
-    F: AsyncFn(&str) -> Result<R, Error>,
-{
+) -> Result<Vec<GroupResult>, Error> {
     let scheduled = event
         .scheduled_time
         .as_deref()
@@ -112,12 +105,11 @@ where
             })
         })
         .transpose()?;
-    let clusters = clusters(config, event.cluster.as_deref())?;
-    let connect = &connect;
-    let results = stream::iter(clusters)
+    let only = event.group.as_deref();
+    let results = stream::iter(clusters(&ctx.config, event.cluster.as_deref())?)
         .map(|cluster| async move {
-            let run = cluster_run(config, store, cluster, event, scheduled, connect);
-            Box::pin(run).await.unwrap_or_else(|error| {
+            let taken = checkpoint_cluster(ctx, cluster, only, scheduled);
+            Box::pin(taken).await.unwrap_or_else(|error| {
                 vec![GroupResult::Failed {
                     cluster: cluster.to_owned(),
                     group: None,
@@ -164,23 +156,18 @@ fn answer(results: Vec<GroupResult>) -> Result<Vec<GroupResult>, Error> {
     )))
 }
 
-async fn cluster_run<R, F>(
-    config: &Config,
-    store: &Store,
+/// Checkpoints the groups of one cluster, or `only` one of them.
+async fn checkpoint_cluster<B: Brokers>(
+    ctx: &Context<B>,
     cluster: &str,
-    event: &CheckpointEvent,
+    only: Option<&str>,
     scheduled: Option<Timestamp>,
-    connect: &F,
-) -> Result<Vec<GroupResult>, Error>
-where
-    R: ReadGroups,
-    F: AsyncFn(&str) -> Result<R, Error>,
-{
-    let reader = connect(cluster).await?;
+) -> Result<Vec<GroupResult>, Error> {
+    let reader = ctx.brokers.groups(cluster, Role::Read).await?;
     let cluster_id = reader.cluster_id().await?;
-    let (order, unlisted) = match &event.group {
-        Some(group) => (only(group), None),
-        None => all_groups(config, store, cluster, &reader, &cluster_id).await?,
+    let (order, unlisted) = match only {
+        Some(group) => (one_group(group), None),
+        None => configured_groups(ctx, cluster, &cluster_id, &reader).await?,
     };
     let caps_met = order.caps_met.into_iter().map(|cap| GroupResult::CapMet {
         cluster: cluster.to_owned(),
@@ -194,69 +181,15 @@ where
             chain(&error)
         ),
     });
-    let reader = &reader;
-    let cluster_id = &cluster_id;
+    let run = &ClusterRun {
+        ctx,
+        cluster,
+        cluster_id,
+        reader,
+        scheduled,
+    };
     let results = stream::iter(order.groups)
-        .map(|group| async move {
-            if let Err(error) = group.check() {
-                // A pattern may match what anybody called a group: that fails nobody else's run.
-                tracing::warn!(
-                    cluster,
-                    error = chain(&error),
-                    "a group's name is too long to be looked after"
-                );
-                return GroupResult::NotKept {
-                    cluster: cluster.to_owned(),
-                    group,
-                    why: error.to_string(),
-                };
-            }
-            let Some(resolved) = config.resolve(cluster, &group) else {
-                return GroupResult::Failed {
-                    cluster: cluster.to_owned(),
-                    why: "it is not in the configuration".to_owned(),
-                    group: Some(group),
-                };
-            };
-            let key = GroupKey::new(cluster_id.clone(), group.clone());
-            let done = Box::pin(one(store, reader, &resolved, &key, scheduled)).await;
-            let now = Timestamp::now();
-            let told = match &done {
-                Ok(Some(made)) => Ok(&made.id),
-                Ok(None) => {
-                    return GroupResult::AlreadyRun {
-                        cluster: cluster.to_owned(),
-                        group,
-                    };
-                }
-                Err(why) => Err(why.as_str()),
-            };
-            if let Err(error) = store.note_checkpoint_run(&key, now, told).await {
-                // The note is for people; the checkpoint itself stands or does not.
-                tracing::warn!(
-                    group = group.0,
-                    error = chain(&error),
-                    "the run was not noted"
-                );
-            }
-            match done {
-                Ok(Some(made)) => GroupResult::Stored {
-                    cluster: cluster.to_owned(),
-                    checkpoint_id: made.id,
-                    partitions: made.partitions.len(),
-                    group,
-                },
-                Ok(None) => GroupResult::AlreadyRun {
-                    cluster: cluster.to_owned(),
-                    group,
-                },
-                Err(why) => GroupResult::Failed {
-                    cluster: cluster.to_owned(),
-                    group: Some(group),
-                    why,
-                },
-            }
-        })
+        .map(|group| run.checkpoint(group))
         .buffer_unordered(GROUPS_AT_ONCE)
         .collect::<Vec<_>>()
         .await;
@@ -283,136 +216,184 @@ impl GroupResult {
     }
 }
 
-/// One group alone.
-pub(super) fn only(group: &str) -> Order {
-    Order {
-        groups: vec![GroupId(group.to_owned())],
-        caps_met: Vec::new(),
-    }
-}
-
-/// Every group that is to be looked after, in the order in which it is, and why others may be missing.
-///
-/// A pattern of which not all groups are among them is told of in the log and counted.
-///
-/// Groups that no broker lists are asked for all the same, and their failure is news: those configured by name, and
-/// those that had a checkpoint. A list lacks them when their offsets are gone or their coordinator is down.
-pub(super) async fn all_groups<R: ReadGroups>(
-    config: &Config,
-    store: &Store,
-    cluster: &str,
-    reader: &R,
-    cluster_id: &ClusterId,
-) -> Result<(Order, Option<Error>), Error> {
-    let now = Timestamp::now();
-    let mut found = store.remembered_groups(cluster_id, now).await?;
-    let unlisted = match reader.list_groups().await {
-        Ok(listed) => {
-            found.extend(listed);
-            None
-        }
-        Err(error) => Some(error.into()),
-    };
-    let named = config.configured_groups(cluster).cloned();
-    let order = order(named, config.by_pattern(cluster, found), now);
-    for cap in &order.caps_met {
-        tracing::warn!(cluster, "{cap}");
-        metrics::count(Metric::PatternCapMet);
-    }
-    Ok((order, unlisted))
-}
-
-/// Checkpoints one group. `None`: this scheduled run has done so before.
-async fn one<R: ReadGroups>(
-    store: &Store,
-    reader: &R,
-    resolved: &ResolvedGroup<'_>,
-    group: &GroupKey,
+/// One run over one cluster.
+struct ClusterRun<'a, B: Brokers> {
+    ctx: &'a Context<B>,
+    cluster: &'a str,
+    cluster_id: ClusterId,
+    reader: B::Groups,
+    /// The time that a scheduled run stands for.
     scheduled: Option<Timestamp>,
-) -> Result<Option<Checkpoint>, String> {
-    if let Some(pinned) = &resolved.cluster.cluster_id
-        && *pinned != group.cluster_id
-    {
-        return Err(format!(
-            "the brokers belong to cluster {}, configured is {}",
-            group.cluster_id.0, pinned.0
-        ));
-    }
-    let mut readings = 1;
-    let made = loop {
-        let (made, put) = read_and_store(store, reader, group, scheduled).await?;
-        match put {
-            Put::Stored => break made,
-            Put::AlreadyRun => return Ok(None),
-            Put::Moved if readings == READINGS => {
-                return Err(
-                    "a recovery moved the group each time it was read; the next run reads it again"
-                        .to_owned(),
-                );
-            }
-            Put::Moved => {
-                readings += 1;
-                tokio::time::sleep(BETWEEN_READINGS).await;
-            }
-        }
-    };
-    if let Err(error) = prune(store, group, resolved).await {
-        // Failing to prune only keeps more than needed, and the next run prunes again.
-        tracing::warn!(
-            group = group.group.0,
-            error = chain(&error),
-            "old checkpoints were not retired"
-        );
-    }
-    Ok(Some(made))
 }
 
-/// Reads one group and stores what was read, unless a recovery moved the group meanwhile.
-async fn read_and_store<R: ReadGroups>(
-    store: &Store,
-    reader: &R,
-    group: &GroupKey,
-    scheduled: Option<Timestamp>,
-) -> Result<(Checkpoint, Put), String> {
-    let text = |error: Error| chain(&error);
-    let previous = newest(store, group).await.map_err(text)?;
-    // What the last checkpoint had is asked for by name: an answer to "all" silently leaves out what the
-    // principal may not see.
-    let expected = previous
-        .iter()
-        .flat_map(|previous| previous.partitions.keys().cloned())
-        .collect();
-    let seen = observe_stable(reader, &group.group, &expected)
-        .await
-        .map_err(text)?;
-    let moved_by_us = match &previous {
-        None => false,
-        Some(previous) => moved_since(store, group, previous.ended_at)
-            .await
-            .map_err(text)?,
-    };
-    let id = CheckpointId(ulid::Ulid::generate().to_string());
-    let made = checkpoint(id, &seen, previous.as_ref(), moved_by_us).map_err(|why| {
-        let meant = if why == NotACheckpoint::NoCommits && group.group.0.contains(['*', '?']) {
-            " (a name is exact; for a glob write pattern = \"...\" in the configuration)"
-        } else {
-            ""
+impl<B: Brokers> ClusterRun<'_, B> {
+    /// Checkpoints one group, and notes that it was tried.
+    async fn checkpoint(&self, group: GroupId) -> GroupResult {
+        let cluster = self.cluster.to_owned();
+        if let Err(error) = group.check() {
+            // A pattern may match what anybody called a group: that fails nobody else's run.
+            tracing::warn!(
+                cluster,
+                error = chain(&error),
+                "a group's name is too long to be looked after"
+            );
+            let why = error.to_string();
+            return GroupResult::NotKept {
+                cluster,
+                group,
+                why,
+            };
+        }
+        let Some(resolved) = self.ctx.config.resolve(self.cluster, &group) else {
+            return GroupResult::Failed {
+                cluster,
+                why: "it is not in the configuration".to_owned(),
+                group: Some(group),
+            };
         };
-        format!("{why}{meant}")
-    })?;
-    store
-        .remember_group(group, made.ended_at + MISSED_FOR)
-        .await
-        .map_err(|error| text(error.into()))?;
-    let put = store
-        .put_checkpoint(&made, scheduled)
-        .await
-        .map_err(|error| text(error.into()))?;
-    Ok((made, put))
+        let key = GroupKey::new(self.cluster_id.clone(), group.clone());
+        let taken = Box::pin(self.take(&resolved, &key)).await;
+        let noted = match &taken {
+            Ok(Some(made)) => Ok(&made.id),
+            Ok(None) => return GroupResult::AlreadyRun { cluster, group },
+            Err(why) => Err(why.as_str()),
+        };
+        let store = &self.ctx.store;
+        if let Err(error) = store.note_checkpoint_run(&key, self.ctx.now(), noted).await {
+            // The note is for people; the checkpoint itself stands or does not.
+            tracing::warn!(
+                group = group.0,
+                error = chain(&error),
+                "the run was not noted"
+            );
+        }
+        match taken {
+            Ok(Some(made)) => GroupResult::Stored {
+                cluster,
+                checkpoint_id: made.id,
+                partitions: made.partitions.len(),
+                group,
+            },
+            Ok(None) => GroupResult::AlreadyRun { cluster, group },
+            Err(why) => GroupResult::Failed {
+                cluster,
+                group: Some(group),
+                why,
+            },
+        }
+    }
+
+    /// Takes one checkpoint. `None`: this scheduled run has done so before.
+    async fn take(
+        &self,
+        resolved: &ResolvedGroup<'_>,
+        group: &GroupKey,
+    ) -> Result<Option<Checkpoint>, String> {
+        if let Some(pinned) = &resolved.cluster.cluster_id
+            && *pinned != group.cluster_id
+        {
+            return Err(format!(
+                "the brokers belong to cluster {}, configured is {}",
+                group.cluster_id.0, pinned.0
+            ));
+        }
+        let mut readings = 1;
+        let made = loop {
+            let (made, put) = self.read_and_store(group).await?;
+            match put {
+                Put::Stored => break made,
+                Put::AlreadyRun => return Ok(None),
+                Put::Moved if readings == READINGS => {
+                    return Err(
+                        "a recovery moved the group each time it was read; the next run reads it again"
+                            .to_owned(),
+                    );
+                }
+                Put::Moved => {
+                    readings += 1;
+                    tokio::time::sleep(BETWEEN_READINGS).await;
+                }
+            }
+        };
+        if let Err(error) = self.retire_old(group, resolved).await {
+            // Failing to retire only keeps more than needed, and the next run retires again.
+            tracing::warn!(
+                group = group.group.0,
+                error = chain(&error),
+                "old checkpoints were not retired"
+            );
+        }
+        Ok(Some(made))
+    }
+
+    /// Reads one group and stores what was read, unless a recovery moved the group meanwhile.
+    async fn read_and_store(&self, group: &GroupKey) -> Result<(Checkpoint, Put), String> {
+        let text = |error: Error| chain(&error);
+        let store = &self.ctx.store;
+        let previous = self.newest(group).await.map_err(text)?;
+        // What the last checkpoint had is asked for by name: an answer to "all" silently leaves out what the
+        // principal may not see.
+        let expected = previous
+            .iter()
+            .flat_map(|previous| previous.partitions.keys().cloned())
+            .collect();
+        let seen = observe_stable(&self.reader, &group.group, &expected)
+            .await
+            .map_err(text)?;
+        let moved_by_us = match &previous {
+            None => false,
+            Some(previous) => has_moved_since(store, group, previous.ended_at)
+                .await
+                .map_err(text)?,
+        };
+        let id = CheckpointId(ulid::Ulid::generate().to_string());
+        let made = checkpoint(id, &seen, previous.as_ref(), moved_by_us).map_err(|why| {
+            let meant = if why == NotACheckpoint::NoCommits && group.group.0.contains(['*', '?']) {
+                " (a name is exact; for a glob write pattern = \"...\" in the configuration)"
+            } else {
+                ""
+            };
+            format!("{why}{meant}")
+        })?;
+        store
+            .remember_group(group, made.ended_at + MISSED_FOR)
+            .await
+            .map_err(|error| text(error.into()))?;
+        let put = store
+            .put_checkpoint(&made, self.scheduled)
+            .await
+            .map_err(|error| text(error.into()))?;
+        Ok((made, put))
+    }
+
+    /// The newest checkpoint of a group.
+    async fn newest(&self, group: &GroupKey) -> Result<Option<Checkpoint>, Error> {
+        let store = &self.ctx.store;
+        let headers = store.headers(group, self.ctx.now()).await?;
+        match headers.first() {
+            None => Ok(None),
+            Some(header) => Ok(Some(store.checkpoint(group, header).await?)),
+        }
+    }
+
+    /// Retires the checkpoints that the group's policy does not keep.
+    async fn retire_old(
+        &self,
+        group: &GroupKey,
+        resolved: &ResolvedGroup<'_>,
+    ) -> Result<(), Error> {
+        let now = self.ctx.now();
+        let headers = self.ctx.store.headers(group, now).await?;
+        let keep = usize::try_from(resolved.policy.keep_checkpoints).unwrap_or(usize::MAX);
+        let least = i64::from(resolved.policy.min_history_seconds);
+        let old = retire(&headers, keep, least);
+        self.ctx.store.retire(group, &old, now + GRACE).await?;
+        Ok(())
+    }
 }
 
 /// Whether a recovery has moved the group since, or may have: one that is reported on, or the one that holds it.
-async fn moved_since(store: &Store, group: &GroupKey, since: Timestamp) -> Result<bool, Error> {
+async fn has_moved_since(store: &Store, group: &GroupKey, since: Timestamp) -> Result<bool, Error> {
     let reported = store.last_recovery_end(group).await?;
     if reported.is_some_and(|reported| reported >= since) {
         return Ok(true);
@@ -422,29 +403,4 @@ async fn moved_since(store: &Store, group: &GroupKey, since: Timestamp) -> Resul
     };
     let holder = store.recovery(&claim.plan).await?;
     Ok(holder.is_some_and(|recovery| recovery.may_have_moved_since(since)))
-}
-
-/// The newest checkpoint of a group.
-///
-/// # Errors
-/// The table failed.
-pub async fn newest(store: &Store, group: &GroupKey) -> Result<Option<Checkpoint>, Error> {
-    let headers = store.headers(group, Timestamp::now()).await?;
-    match headers.first() {
-        None => Ok(None),
-        Some(header) => Ok(Some(store.checkpoint(group, header).await?)),
-    }
-}
-
-async fn prune(store: &Store, group: &GroupKey, resolved: &ResolvedGroup<'_>) -> Result<(), Error> {
-    let now = Timestamp::now();
-    let headers = store.headers(group, now).await?;
-    let keep = usize::try_from(resolved.policy.keep_checkpoints).unwrap_or(usize::MAX);
-    let old = retire(
-        &headers,
-        keep,
-        i64::from(resolved.policy.min_history_seconds),
-    );
-    store.retire(group, &old, now + GRACE).await?;
-    Ok(())
 }

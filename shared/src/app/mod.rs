@@ -24,6 +24,7 @@ pub mod count_request;
 pub mod decide;
 pub mod deliver;
 pub mod find_recovery;
+mod groups;
 pub mod guard;
 pub mod hand_over;
 pub mod incident;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use aws_config::SdkConfig;
-use offset_guard::app::guard::{self, Ends, Sources};
+use offset_guard::app::context::Context;
+use offset_guard::app::guard::{self, Sources};
 use offset_guard::aws::step_functions::StepFunctions;
 use offset_guard::config::Config;
 use offset_guard::domain::guard::verdict::{Finding, GroupFinding};
@@ -17,6 +18,7 @@ use ulid::Ulid;
 use super::Result;
 use super::policy::Policy;
 use crate::bare;
+use crate::context::{Guarded, context};
 
 /// A guard of all groups of the situations.
 #[derive(Debug, Clone)]
@@ -86,9 +88,6 @@ impl Guard {
     /// # Errors
     /// What was found could not be kept.
     pub async fn tick(&self, group: &GroupId) -> Result<Tick> {
-        let ends = Ends {
-            executions: &self.executions,
-        };
         let event = GuardEvent {
             cluster: Some("main".to_owned()),
             group: Some(group.0.clone()),
@@ -102,7 +101,11 @@ impl Guard {
                 proxy: None,
             })
         };
-        let ran = Box::pin(guard::run(&self.config, &self.store, ends, &event, connect));
+        let ctx = Context {
+            executions: Arc::new(self.executions.clone()),
+            ..context(self.config.clone(), &self.store, Guarded(connect))
+        };
+        let ran = Box::pin(guard::guard_groups(&ctx, &event));
         let result = ran.await?.into_iter().next().ok_or("no group was run")?;
         let mut tick = Tick {
             findings: result.findings,

@@ -21,6 +21,7 @@ use offset_guard::store::TaskToken;
 use offset_guard::wire::PlanStep;
 use offset_guard_local::operator::{Execution, Function, form_token};
 use offset_guard_tests::Outcome;
+use offset_guard_tests::context::{Connect, context};
 use reqwest::Url;
 use serde_json::json;
 
@@ -56,7 +57,8 @@ async fn stopped_while_it_plans() -> Outcome {
         started_at: found.started_at,
         input: &input,
     };
-    let late = plan::run(&config, &case.world.store, &step, read).await;
+    let ctx = context(config, &case.world.store, Connect::reading(read));
+    let late = plan::plan_recovery(&ctx, &step).await;
     assert!(matches!(late, Err(AppError::Store(_))), "{late:?}");
     case.nothing_is_open(&execution).await?;
     case.told_once(&execution, "NOT_PLANNED").await?;

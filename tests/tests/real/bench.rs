@@ -160,7 +160,7 @@ impl Bench {
             cluster: Some("main".to_owned()),
             ..CheckpointEvent::default()
         };
-        checkpoint::run(&self.config, &self.store, &event, self.reads()).await?;
+        checkpoint::take_checkpoints(&self.reading(), &event).await?;
         Ok(())
     }
 
@@ -194,7 +194,7 @@ impl Bench {
             started_at: self.started_at,
             input,
         };
-        let answer = plan::run(&self.config, &self.store, &step, self.reads()).await?;
+        let answer = plan::plan_recovery(&self.reading(), &step).await?;
         if answer.verdict == PlanVerdict::NeedsApproval {
             return Ok(answer.plan_id);
         }

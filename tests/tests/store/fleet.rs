@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use offset_guard::app::guard::{self, Ends, Sources};
+use offset_guard::app::guard::{self, Sources};
 use offset_guard::config::Config;
 use offset_guard::domain::group::{
     GroupDescription, GroupObservation, GroupState, GroupType, PartitionReading, TopicDescription,
@@ -17,8 +17,8 @@ use offset_guard::domain::rights::Rights;
 use offset_guard::kafka::{Auth, ConnectionSettings, RecordKeeper, RecordReader};
 use offset_guard::ports::{BrokerError, BrokerErrorClass, ReadGroups};
 use offset_guard::wire::guard::GuardEvent;
+use offset_guard_tests::context::{Guarded, context};
 use offset_guard_tests::reader_program;
-use offset_guard_tests::step_functions::unreachable;
 
 use super::support::{Table, commit, log};
 
@@ -128,10 +128,6 @@ async fn groups_that_somebody_made_under_a_pattern_take_no_time_from_those_that_
          [[groups]]\npattern = \"billing-*\"\nmax_groups = {MAX_GROUPS}\n[[groups]]\nname = \"{NAMED}\"\n"
     );
     let config = Config::parse(&config).unwrap();
-    let executions = unreachable();
-    let ends = Ends {
-        executions: &executions,
-    };
     let connect = async |_: &str| {
         let nowhere = ConnectionSettings::new("127.0.0.1:1", Auth::Plaintext);
         Ok(Sources {
@@ -145,7 +141,8 @@ async fn groups_that_somebody_made_under_a_pattern_take_no_time_from_those_that_
     };
     // Nobody is told anything: nothing can be, and that is no failure of the run.
     let event = GuardEvent::default();
-    let results = guard::run(&config, &store, ends, &event, connect).await;
+    let ctx = context(config, &store, Guarded(connect));
+    let results = guard::guard_groups(&ctx, &event).await;
     let results = results.unwrap();
 
     let of = |group: &str| {

@@ -15,6 +15,7 @@ use offset_guard::domain::rights::Rights;
 use offset_guard::error::Error;
 use offset_guard::ports::{BrokerError, ReadGroups};
 use offset_guard::wire::CheckpointEvent;
+use offset_guard_tests::context::{Connect, context};
 
 use super::support::{Table, cluster};
 
@@ -110,9 +111,8 @@ async fn a_group_whose_name_is_too_long_fails_nobody_elses_checkpoint() {
     let names = vec!["plain".to_owned(), long.clone(), wide.clone()];
     let event = CheckpointEvent::default();
     let connect = async |_: &str| Ok::<_, Error>(Groups(names.clone()));
-    let results = checkpoint::run(&config, &store, &event, connect)
-        .await
-        .unwrap();
+    let ctx = context(config, &store, Connect::reading(connect));
+    let results = checkpoint::take_checkpoints(&ctx, &event).await.unwrap();
     let mut stored = BTreeSet::new();
     let mut not_kept = BTreeMap::new();
     for result in results {

@@ -2,17 +2,15 @@
 
 use jiff::{SignedDuration, Timestamp};
 use offset_guard::app::approval::{Asking, admit_plan, request_approval};
-use offset_guard::app::plan::{PlanTask, run};
+use offset_guard::app::plan::{PlanTask, plan_recovery};
 use offset_guard::config::Config;
 use offset_guard::domain::approval::Decision;
 use offset_guard::domain::identity::{Identity, Requester};
 use offset_guard::domain::plan::{Plan, PlanRecord, PlanResult};
 use offset_guard::domain::recovery::{Claim, Recovery};
-use offset_guard::error::Error;
-use offset_guard::kafka::GroupReader;
 use offset_guard::store::{Opened, Store, TaskToken};
 use offset_guard::wire::{PlanStep, PlanVerdict};
-use offset_guard_tests::context::{context, context_of};
+use offset_guard_tests::context::{Connect, context, context_of};
 use serde_json::json;
 use url::Url;
 
@@ -58,19 +56,16 @@ async fn made(store: &Store, requester: Requester, four_eyes: bool, dry_run: boo
 }
 
 /// Starts an execution with the plan of another one: what came of it, and why not.
-async fn take_over(config: &Config, store: &Store) -> (PlanVerdict, String) {
-    let connect = async |_: &str| -> Result<GroupReader, Error> {
-        Err(Error::Broken(
-            "a plan that is there is made again".to_owned(),
-        ))
-    };
+async fn take_over(config: Config, store: &Store) -> (PlanVerdict, String) {
+    // A plan that is on record is not made again, so no broker is asked.
+    let ctx = context(config, store, Connect::nowhere());
     let input = json!({ "plan_id": plan_id(1).0 });
     let step = PlanTask {
         execution: &STARTED.into(),
         started_at: Timestamp::now(),
         input: &input,
     };
-    let answer = run(config, store, &step, connect).await.unwrap();
+    let answer = plan_recovery(&ctx, &step).await.unwrap();
     (answer.verdict, answer.summary)
 }
 
@@ -109,7 +104,7 @@ async fn nobody_turns_a_dry_run_into_a_plan_of_one_person() {
         let store = table.store();
         let how = format!("{requester:?} {plans_word} {policy} {dry_run}");
         made(&store, requester, plans_word, dry_run).await;
-        let answer = take_over(&config(policy), &store).await;
+        let answer = take_over(config(policy), &store).await;
         if passes {
             assert_eq!(answer.0, PlanVerdict::NeedsApproval, "{how}");
         } else {
@@ -124,7 +119,7 @@ async fn a_dry_run_that_was_taken_over_is_approved_as_one() {
         let table = Table::new().await;
         let store = table.store();
         let plan = made(&store, Requester::Guard, false, dry_run).await;
-        let (verdict, _) = take_over(&config(false), &store).await;
+        let (verdict, _) = take_over(config(false), &store).await;
         assert_eq!(verdict, PlanVerdict::NeedsApproval);
         ask(&store).await;
         let (_, approval) = store.approval_of(&plan.id).await.unwrap().unwrap();
@@ -175,7 +170,7 @@ async fn admit_asks_the_note_and_the_configuration_and_not_the_plan() {
             let noted = store.note_requester("made-by", "hash", &noted, now).await;
             assert!(noted.unwrap(), "{how}");
         }
-        let (verdict, _) = take_over(&config(false), &store).await;
+        let (verdict, _) = take_over(config(false), &store).await;
         assert_eq!(verdict, PlanVerdict::NeedsApproval, "{how}");
         ask(&store).await;
         let (link, _) = store.approval_of(&plan.id).await.unwrap().unwrap();

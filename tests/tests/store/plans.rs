@@ -8,6 +8,7 @@ use offset_guard::domain::refusal::Refusal;
 use offset_guard::error::Error;
 use offset_guard::kafka::GroupReader;
 use offset_guard::store::ErrorClass;
+use offset_guard_tests::context::{Connect, context};
 use serde_json::json;
 
 use super::support::{Table, at, execution, group, hours, noise, plan, plan_id, race, record};
@@ -129,7 +130,8 @@ async fn tries_of_one_step_answer_with_the_plan_that_stands() {
                 started_at: at(0),
                 input: &input,
             };
-            app::plan::run(&config, &store, &step, connect).await
+            let ctx = context(config, &store, Connect::reading(connect));
+            app::plan::plan_recovery(&ctx, &step).await
         }
     })
     .await;

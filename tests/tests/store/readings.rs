@@ -17,6 +17,7 @@ use offset_guard::domain::rights::Rights;
 use offset_guard::ports::{BrokerError, ReadGroups};
 use offset_guard::store::{Opened, Store};
 use offset_guard::wire::CheckpointEvent;
+use offset_guard_tests::context::{Connect, context};
 
 use super::support::{
     Table, claim, cluster, commit, group, group_key, hours, log, plan_id, recovery,
@@ -130,8 +131,9 @@ async fn a_group_that_was_moved_while_it_was_read_is_read_again() {
         cluster: None,
         group: None,
     };
-    let config = config.unwrap();
-    let run = checkpoint::run(&config, &store, &event, async |_| Ok(brokers.clone()));
+    let connect = async |_: &str| Ok(brokers.clone());
+    let ctx = context(config.unwrap(), &store, Connect::reading(connect));
+    let run = checkpoint::take_checkpoints(&ctx, &event);
     run.await.unwrap();
     assert_eq!(readings.into_inner(), 2);
     let now = Timestamp::now();

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 
-use super::Sources;
 use super::group::Watched;
+use super::sources::Sources;
 use crate::app::reread;
 use crate::domain::guard::keeping::KeepingTopic;
 use crate::domain::guard::quarantine::{CopySeen, KeptCopy};
@@ -109,7 +109,7 @@ impl<R, D: ReadRecords, K: KeepRecords> Copies<'_, R, D, K> {
     async fn begin(&self, entry: &LedgerEntry) -> Result<Begun, Error> {
         let store = self.watched.store;
         Ok(store
-            .begin_quarantine(entry, Timestamp::now(), LEASE)
+            .begin_quarantine(entry, self.watched.clock.now(), LEASE)
             .await?)
     }
 
@@ -156,7 +156,7 @@ impl<R, D: ReadRecords, K: KeepRecords> Copies<'_, R, D, K> {
     /// Whether a copy of the ledger is the one that is needed now: of this record, in this topic, and there for as long as
     /// the plan needs it.
     fn fits(&self, wanted: &Wanted<'_>, copy: &KeptCopy, then: &Outline, at: Timestamp) -> bool {
-        let age = Timestamp::now().duration_since(at);
+        let age = self.watched.clock.now().duration_since(at);
         then.is_same_record(&wanted.entry.record)
             && copy.partition.topic == self.topic
             && self
@@ -211,11 +211,11 @@ impl<R, D: ReadRecords, K: KeepRecords> Copies<'_, R, D, K> {
             }
             (None, Ok(_)) => Judged::Again(
                 store
-                    .reopen_quarantine(entry, &copy, Timestamp::now(), LEASE)
+                    .reopen_quarantine(entry, &copy, self.watched.clock.now(), LEASE)
                     .await?,
             ),
             (Some(attempt), Ok(true)) => {
-                let (id, now) = (&entry.dedupe_id, Timestamp::now());
+                let (id, now) = (&entry.dedupe_id, self.watched.clock.now());
                 if store.confirm_quarantine(id, &attempt, &copy, now).await? {
                     Judged::Done(Ok(copy))
                 } else {

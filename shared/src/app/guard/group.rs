@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use super::asked::Asked;
 use super::look::Looks;
 use super::pace::Pace;
 use super::probe::Probing;
 use super::propose::Proposing;
-use super::{Asked, Ends, Sources};
+use super::sources::Sources;
 use crate::aws::metrics;
 use crate::config::ResolvedGroup;
 use crate::domain::guard::policy::{GuardPolicy, RemediationAction};
@@ -23,7 +24,7 @@ use crate::domain::plan::PlanResult;
 use crate::domain::refusal::Refusal;
 use crate::error::Error;
 use crate::failure::chain;
-use crate::ports::{KeepRecords, ReadGroups, ReadRecords};
+use crate::ports::{Clock, Executions, KeepRecords, ReadGroups, ReadRecords};
 use crate::rest_proxy::compare;
 use crate::store::Store;
 
@@ -67,6 +68,8 @@ impl From<GuardRun> for Looked {
 /// One group that is looked at.
 pub(super) struct Watched<'a> {
     pub(super) store: &'a Store,
+    pub(super) executions: &'a dyn Executions,
+    pub(super) clock: &'a Clock,
     pub(super) resolved: &'a ResolvedGroup<'a>,
     pub(super) group: &'a GroupId,
     /// When the run began.
@@ -117,10 +120,9 @@ impl Watched<'_> {
         sources: &Sources<R, D, K>,
         cluster_id: &ClusterId,
         asked: Option<&Asked<'_>>,
-        ends: Ends<'_>,
     ) -> Result<Looked, Error> {
         for _ in 0..TRIES {
-            let looked = Box::pin(self.once(sources, cluster_id, asked, ends)).await?;
+            let looked = Box::pin(self.once(sources, cluster_id, asked)).await?;
             if looked.first || asked.is_none() {
                 return Ok(looked);
             }
@@ -139,7 +141,6 @@ impl Watched<'_> {
         sources: &Sources<R, D, K>,
         cluster_id: &ClusterId,
         asked: Option<&Asked<'_>>,
-        ends: Ends<'_>,
     ) -> Result<Looked, Error> {
         if let Some(pinned) = &self.resolved.cluster.cluster_id
             && pinned != cluster_id
@@ -182,7 +183,7 @@ impl Watched<'_> {
             look.recovery.clone_from(&live);
         }
         let uncommitted = reads_uncommitted(&samples, self.policy());
-        let now = Timestamp::now();
+        let now = self.clock.now();
         let trouble = trouble_of_members(&samples, self.policy(), now);
         for look in samples.iter_mut().skip(before) {
             look.trouble = trouble;
@@ -228,7 +229,6 @@ impl Watched<'_> {
             probes: &probes,
             uncommitted,
             asked,
-            ends,
         };
         // What was found is kept and told all the same.
         let failure = proposing.run(&mut run).await.err();
@@ -259,7 +259,7 @@ impl Watched<'_> {
             return Ok(None);
         };
         let recovery = self.store.recovery(&claim.plan).await?;
-        let live = |recovery| LiveRecovery::from_claim(&claim, &recovery, Timestamp::now());
+        let live = |recovery| LiveRecovery::from_claim(&claim, &recovery, self.clock.now());
         Ok(recovery.and_then(live))
     }
 
@@ -333,7 +333,7 @@ impl Watched<'_> {
     ) -> Result<(Assessment, BTreeMap<TopicPartition, Probed>), Error> {
         let policy = self.policy();
         let none = BTreeMap::new();
-        let first = judge(samples, &none, policy, Timestamp::now());
+        let first = judge(samples, &none, policy, self.clock.now());
         let skip = asked
             .map(|asked| &asked.ask)
             .filter(|ask| ask.action == RemediationAction::SkipPoisonRecord)
@@ -356,10 +356,11 @@ impl Watched<'_> {
             policy,
             reads_uncommitted: uncommitted,
             asked: skip,
+            clock: self.clock,
             pace: self.pace,
         };
         let probes = probing.all(&wanted).await?;
-        let assessment = judge(samples, &probes, policy, Timestamp::now());
+        let assessment = judge(samples, &probes, policy, self.clock.now());
         Ok((assessment, probes))
     }
 

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use jiff::SignedDuration;
 
-use super::GROUPS_AT_ONCE;
 use crate::domain::fleet::has_room;
 
+/// How many groups are looked at at once. A suspicious one mostly waits between looks.
+pub(super) const GROUPS_AT_ONCE: usize = 16;
 /// What a first look is expected to take at least: before any is done, and where the first ones were quick.
 const USUAL_LOOK: Duration = Duration::from_secs(1);
 

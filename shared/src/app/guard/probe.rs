@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
 use super::pace::Pace;
@@ -16,7 +15,7 @@ use crate::domain::guard::sample::PartitionSample;
 use crate::domain::ids::GroupKey;
 use crate::domain::offset::{Fault, TopicPartition};
 use crate::error::Error;
-use crate::ports::{ReadLimits, ReadRecords, RecordsRead, View};
+use crate::ports::{Clock, ReadLimits, ReadRecords, RecordsRead, View};
 use crate::store::Store;
 
 /// How many records before the commit show what kind of records a partition holds.
@@ -52,6 +51,7 @@ pub(super) struct Probing<'a, D> {
     /// What a person wants to know of, which is read whatever was noted of it.
     pub(super) asked: Option<&'a TopicPartition>,
     /// How far the time of all groups' runs reaches.
+    pub(super) clock: &'a Clock,
     pub(super) pace: &'a Pace,
 }
 
@@ -75,14 +75,14 @@ impl<D: ReadRecords> Probing<'_, D> {
         for (partition, sample) in wanted {
             let is_asked = self.asked == Some(partition);
             let offset = sample.committed.unwrap_or_default();
-            let forbidden = notes.forbid(partition, offset, Timestamp::now());
+            let forbidden = notes.forbid(partition, offset, self.clock.now());
             let has_room = begun < PROBES && (is_asked || self.pace.has_room_for(FIRST.time));
             let probed = match forbidden {
                 Some(fault) if !is_asked => Err(fault),
                 _ if !has_room => Err(ProbeFault::NoRoom),
                 _ => {
                     begun += 1;
-                    let now = Timestamp::now();
+                    let now = self.clock.now();
                     let next = Begun::new(partition, offset, now);
                     notes = self.note(read.as_ref(), Some(&next)).await?;
                     let probed = self.one(partition, sample).await;
@@ -116,7 +116,7 @@ impl<D: ReadRecords> Probing<'_, D> {
                 notes.begin(next.clone());
             }
         };
-        let (store, now) = (self.store, Timestamp::now());
+        let (store, now) = (self.store, self.clock.now());
         let noted = store.change_probe_notes(self.group, now, change);
         Ok(noted.await?)
     }

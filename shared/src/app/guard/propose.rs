@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde_json::json;
 
+use super::asked::Asked;
 use super::group::Watched;
 use super::quarantine::{Keeping, Outcome};
-use super::{Asked, Ends, Sources};
+use super::sources::Sources;
 use crate::app::make_plan::{PlanInputs, make_plan};
 use crate::app::observe_stable;
 use crate::config::ResolvedGroup;
@@ -50,7 +51,6 @@ pub(super) struct Proposing<'a, R, D, K> {
     /// Whether the group's consumers read records of aborted and open transactions.
     pub(super) uncommitted: bool,
     pub(super) asked: Option<&'a Asked<'a>>,
-    pub(super) ends: Ends<'a>,
 }
 
 impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
@@ -228,7 +228,7 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
     /// Whether the recovery of a claim is open. One whose claim ran out is open until it is reported on: what was decided
     /// about it is not known before.
     async fn is_open(&self, claim: &Claim) -> Result<bool, Error> {
-        if claim.expires_at > Timestamp::now() {
+        if claim.expires_at > self.watched.clock.now() {
             return Ok(true);
         }
         let recovery = self.watched.store.recovery(&claim.plan).await?;
@@ -283,7 +283,7 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
         let inputs = PlanInputs {
             id: PlanId(ulid::Ulid::generate().to_string()),
             execution: ExecutionArn(run.id.0.clone()),
-            now: Timestamp::now(),
+            now: self.watched.clock.now(),
             request,
             resolved: &resolved,
             seen,
@@ -395,8 +395,7 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
             return Ok(());
         }
         let input = json!({ "plan_id": id });
-        let ends = self.ends;
-        ends.executions.start(&id.0, &input).await?;
+        self.watched.executions.start(&id.0, &input).await?;
         run.action = GuardAction::Proposed { plan: id };
         // On record at once: until it has claimed the group, that is how other runs see it.
         self.watched.store.put_guard_run(run).await?;

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream};
 
-use super::Sources;
 use super::copies::{Copies, KEEP_TIME, Wanted};
 use super::group::Watched;
+use super::sources::Sources;
 use crate::domain::guard::headers::{Origin, of_copy, seen};
 use crate::domain::guard::keeping::{KeepingTopic, cautions, copy_bytes, no_room, unfit, unusable};
 use crate::domain::guard::policy::Isolation;

@@ -1,13 +1,12 @@
 //! Keeps a run that found something, and has people told of it once.
 
-use jiff::Timestamp;
 use serde_json::json;
 
-use super::Ends;
+use super::group::Watched;
 use crate::domain::guard::run::{GuardRun, LastAlert, is_news};
 use crate::error::Error;
 use crate::failure::chain;
-use crate::store::{ErrorClass, Store};
+use crate::store::ErrorClass;
 use crate::wire::guard::AlertRef;
 
 /// Keeps `run` and starts the execution that tells of it, if it is news.
@@ -17,12 +16,8 @@ use crate::wire::guard::AlertRef;
 ///
 /// # Errors
 /// The table or Step Functions failed.
-pub(super) async fn tell(
-    store: &Store,
-    ends: Ends<'_>,
-    run: &GuardRun,
-    asked: bool,
-) -> Result<(), Error> {
+pub(super) async fn tell(watched: &Watched<'_>, run: &GuardRun, asked: bool) -> Result<(), Error> {
+    let store = watched.store;
     tracing::info!(
         group = run.group.0,
         cluster = run.cluster,
@@ -31,7 +26,7 @@ pub(super) async fn tell(
         run.summary()
     );
     let told = store.told(&run.cluster, &run.group).await?;
-    let now = Timestamp::now();
+    let now = watched.clock.now();
     let this = LastAlert {
         signature: run.signature(),
         at: now,
@@ -68,7 +63,8 @@ pub(super) async fn tell(
         cluster: run.cluster.clone(),
         group: run.group.clone(),
     };
-    ends.executions
+    watched
+        .executions
         .start(&run.id.0, &json!({ "alert": alert }))
         .await?;
     store

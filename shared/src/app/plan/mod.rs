@@ -13,6 +13,7 @@ use self::claim::claim_group;
 use self::keep::{answer, keep, of_execution};
 use self::take_over::TakeOver;
 use self::target::Resolver;
+use super::context::Context;
 use super::make_plan::{PlanInputs, make_plan};
 use super::plan_id;
 use crate::config::Config;
@@ -24,8 +25,7 @@ use crate::domain::plan::{PlanRecord, PlanResult};
 use crate::domain::refusal::Refusal;
 use crate::domain::request::RewindRequest;
 use crate::error::Error;
-use crate::ports::ReadGroups;
-use crate::store::Store;
+use crate::ports::{Brokers, ReadGroups, Role};
 use crate::wire::{LONGEST_TEXT, PlanAnswer, parse_request, request_hash};
 
 /// What the step is given.
@@ -45,16 +45,11 @@ pub struct PlanTask<'a> {
 ///
 /// # Errors
 /// The brokers or the table failed. A refusal is an answer, not an error.
-pub async fn run<R, F>(
-    config: &Config,
-    store: &Store,
+pub async fn plan_recovery<B: Brokers>(
+    ctx: &Context<B>,
     step: &PlanTask<'_>,
-    connect: F,
-) -> Result<PlanAnswer, Error>
-where
-    R: ReadGroups,
-    F: AsyncFn(&str) -> Result<R, Error>,
-{
+) -> Result<PlanAnswer, Error> {
+    let (config, store) = (&ctx.config, &ctx.store);
     let (execution, input) = (step.execution, step.input);
     let id = plan_id(execution, step.started_at);
     if let Some(record) = store.plan(&id).await? {
@@ -62,14 +57,13 @@ where
     }
     if let Some(given) = input.get("plan_id") {
         let taking = TakeOver {
-            config,
-            store,
+            ctx,
             execution,
             own_id: id,
         };
-        return taking.run(given, connect).await;
+        return taking.run(given).await;
     }
-    let now = Timestamp::now();
+    let now = ctx.now();
     let empty = Value::Null;
     let written = input.get("request").unwrap_or(&empty);
     // Where exactly one cluster is configured, a request need not name it.
@@ -86,13 +80,12 @@ where
         request.requester = Requester::Verified(person);
     }
     let record = Deciding {
-        config,
-        store,
+        ctx,
         execution,
         now,
         request: &request,
     }
-    .decide(id, connect)
+    .decide(id)
     .await?;
     keep(store, record).await
 }
@@ -127,25 +120,21 @@ fn name_near_groups(refusals: &mut [Refusal], config: &Config, request: &RewindR
 }
 
 /// What a request is decided with.
-struct Deciding<'a> {
-    config: &'a Config,
-    store: &'a Store,
+struct Deciding<'a, B> {
+    ctx: &'a Context<B>,
     execution: &'a ExecutionArn,
     now: Timestamp,
     request: &'a RewindRequest,
 }
 
-impl Deciding<'_> {
+impl<B: Brokers> Deciding<'_, B> {
     /// Everything from the target to the claim.
-    async fn decide<R, F>(&self, id: PlanId, connect: F) -> Result<PlanRecord, Error>
-    where
-        R: ReadGroups,
-        F: AsyncFn(&str) -> Result<R, Error>,
-    {
-        let (store, request, now) = (self.store, self.request, self.now);
-        let resolved = self.config.resolve(&request.cluster, &request.group);
+    async fn decide(&self, id: PlanId) -> Result<PlanRecord, Error> {
+        let (config, store) = (&self.ctx.config, &self.ctx.store);
+        let (request, now) = (self.request, self.now);
+        let resolved = config.resolve(&request.cluster, &request.group);
         let Some(resolved) = resolved else {
-            let refused = PlanResult::Refused(vec![refuse_unconfigured(self.config, request)]);
+            let refused = PlanResult::Refused(vec![refuse_unconfigured(config, request)]);
             return Ok(PlanRecord::new(
                 id,
                 self.execution.clone(),
@@ -154,7 +143,8 @@ impl Deciding<'_> {
                 refused,
             ));
         };
-        let groups = &connect(&request.cluster).await?;
+        let brokers = &self.ctx.brokers;
+        let groups = &brokers.groups(&request.cluster, Role::Read).await?;
         let group = &GroupKey::new(groups.cluster_id().await?, request.group.clone());
         let resolver = Resolver {
             store,
@@ -177,7 +167,7 @@ impl Deciding<'_> {
         };
         let mut record = make_plan(store, inputs).await?;
         if let PlanResult::Refused(refusals) = &mut record.result {
-            name_near_groups(refusals, self.config, request);
+            name_near_groups(refusals, config, request);
         }
         if let Some(live) = claim_group(store, &record, group).await? {
             record.refuse(live);

@@ -3,11 +3,13 @@
 //! does nothing, so that each step of a recovery is the test's to take.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::Timestamp;
-use offset_guard::app::guard::{self, Ends, GuardResult, Sources};
+use offset_guard::app::context::Context;
+use offset_guard::app::guard::{self, GuardResult, Sources};
 use offset_guard::aws::step_functions::StepFunctions;
 use offset_guard::config::Config;
 use offset_guard::domain::group::{GroupDescription, GroupObservation};
@@ -29,6 +31,7 @@ use offset_guard::ports::{
 use offset_guard::wire::guard::GuardEvent;
 use offset_guard_local::client::{Client, Record};
 use offset_guard_tests::World;
+use offset_guard_tests::context::{Guarded, context};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use ulid::Ulid;
@@ -78,7 +81,7 @@ pub(super) enum Wrong {
 pub(super) struct Rig {
     pub(super) bench: Bench,
     pub(super) quarantine: String,
-    config: Config,
+    config: Arc<Config>,
     config_text: String,
     client: Client,
     settings: ConnectionSettings,
@@ -131,7 +134,7 @@ impl Rig {
              pattern = \"guarded-*\"\nsettle_seconds = 1\nguard = {{ {} }}\n",
             policy.join(", ").replace("@QUARANTINE@", &quarantine)
         );
-        let config = Config::parse(&config_text)?;
+        let config = Arc::new(Config::parse(&config_text)?);
         let bench = Bench::on(
             world,
             client.clone(),
@@ -157,7 +160,7 @@ impl Rig {
     pub(super) fn keeping_in(self, topic: &str) -> Result<Self> {
         let config_text = self.config_text.replace(&self.quarantine, topic);
         Ok(Self {
-            config: Config::parse(&config_text)?,
+            config: Arc::new(Config::parse(&config_text)?),
             config_text,
             ..self
         })
@@ -302,10 +305,11 @@ impl Rig {
         let event = GuardEvent::read(event).map_err(|faults| format!("{faults:?}"))?;
         let client = aws_sdk_sfn::Client::new(&self.sdk);
         let executions = StepFunctions::new(client, machine.to_owned());
-        let ends = Ends {
-            executions: &executions,
+        let ctx = Context {
+            executions: Arc::new(executions),
+            ..context(self.config.clone(), &self.bench.store, Guarded(connect))
         };
-        let run = guard::run(&self.config, &self.bench.store, ends, &event, connect);
+        let run = guard::guard_groups(&ctx, &event);
         let mut results = Box::pin(run).await?;
         results.pop().ok_or_else(|| "no result".into())
     }
