@@ -313,7 +313,7 @@ async fn guarded(examples: &mut Examples<'_>) -> Outcome {
     let link = examples.link().await?;
     world.operator.approve(&link, GROUP).await?;
     let machine = world.stack.output("StateMachineArn")?;
-    let arn = ExecutionArn::child(&machine, plan).ok_or("no machine")?;
+    let arn = ExecutionArn::child(machine, plan).ok_or("no machine")?;
     let execution = world.operator.execution(arn);
     assert_eq!(examples.verified(&execution, 42).await?, plan);
     Ok(())

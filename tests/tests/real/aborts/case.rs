@@ -214,7 +214,7 @@ impl Case {
     pub(super) async fn reconcile(&self, plan: &PlanId, number: usize) -> Result<Execution> {
         let machine = self.world.stack.output("StateMachineArn")?;
         let name = format!("{plan}-reconcile-{number}");
-        let arn = ExecutionArn::child(&machine, &name).ok_or("no machine")?;
+        let arn = ExecutionArn::child(machine, &name).ok_or("no machine")?;
         let asked = Instant::now();
         while self.context()?.executions.describe(&arn).await?.is_none() {
             if asked.elapsed() > PATIENCE {
