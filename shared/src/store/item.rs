@@ -10,12 +10,12 @@ use serde::de::DeserializeOwned;
 
 use super::keys::{Key, instant};
 
-pub(super) type Item = HashMap<String, AttributeValue>;
+pub type Item = HashMap<String, AttributeValue>;
 
 /// An item without an attribute that it must have, or with one of another kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a stored item is damaged: {attribute} is missing or not what it should be")]
-pub(super) struct Damaged {
+pub struct Damaged {
     pub(super) attribute: &'static str,
 }
 
