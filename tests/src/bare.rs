@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
 use aws_sdk_sfn::error::DisplayErrorContext;
-use offset_guard::store::Store;
+use offset_guard::store::{DynamoTable, Store};
 use offset_guard_local::aws::REGION;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -46,7 +46,7 @@ pub async fn table(sdk: &SdkConfig, name: &str) -> Result<Store> {
             .key_schema(key.key_type(kind).build()?);
     }
     create.send().await?;
-    Ok(Store::new(client, name.to_owned()))
+    Ok(Store::new(DynamoTable::new(client, name.to_owned())))
 }
 
 /// The ARN of a new state machine that does nothing, for whoever starts executions of which nothing is wanted.

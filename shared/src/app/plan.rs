@@ -28,9 +28,9 @@ use crate::domain::refusal::{Refusal, Stale};
 use crate::domain::request::{ResetSpec, RewindRequest};
 use crate::domain::text::{count, grouped};
 use crate::error::Error;
-use crate::failure::chain;
+use crate::failure::{ErrorClass, chain};
 use crate::ports::ReadGroups;
-use crate::store::{ErrorClass, Opened, Store};
+use crate::store::{Opened, Store};
 use crate::wire::{LONGEST_TEXT, PlanAnswer, PlanVerdict, parse_request, request_hash};
 
 /// How long a claim lives beyond the last moment in which its plan may be applied: Kafka cannot check a fence, so

@@ -24,7 +24,7 @@ use offset_guard::domain::testing::pending_approval;
 use offset_guard::error::Error as AppError;
 use offset_guard::kafka::{ConnectionSettings, GroupReader, GroupWriter, RecordReader};
 use offset_guard::ports::{AlterGroups, Brokers};
-use offset_guard::store::{LinkHash, Store, TaskToken};
+use offset_guard::store::{DynamoTable, LinkHash, Store, TaskToken};
 use offset_guard::wire::{CheckpointEvent, PlanStep, PlanVerdict};
 use offset_guard_local::client::{Client, Commit};
 use offset_guard_tests::World;
@@ -513,5 +513,5 @@ async fn own_table(world: &World, name: &str) -> Result<Store> {
             );
     }
     table.send().await?;
-    Ok(Store::new(client, name.to_owned()))
+    Ok(Store::new(DynamoTable::new(client, name.to_owned())))
 }

@@ -6,8 +6,8 @@ use serde_json::json;
 use super::Ends;
 use crate::domain::guard::run::{GuardRun, LastAlert, is_news};
 use crate::error::Error;
-use crate::failure::chain;
-use crate::store::{ErrorClass, Store};
+use crate::failure::{ErrorClass, chain};
+use crate::store::Store;
 use crate::wire::guard::AlertRef;
 
 /// Keeps `run` and starts the execution that tells of it, if it is news.
