@@ -188,15 +188,12 @@ impl Bench {
     }
 
     async fn plan_step(&self, input: &Value) -> Result<PlanId> {
-        let answer = plan::run(
-            &self.config,
-            &self.store,
-            &self.execution,
-            self.started_at,
+        let step = plan::PlanTask {
+            execution: &self.execution,
+            started_at: self.started_at,
             input,
-            self.reads(),
-        )
-        .await?;
+        };
+        let answer = plan::run(&self.config, &self.store, &step, self.reads()).await?;
         if answer.verdict == PlanVerdict::NeedsApproval {
             return Ok(answer.plan_id);
         }
