@@ -59,6 +59,16 @@ pub struct WebhookDeps {
     pub now: fn() -> Timestamp,
 }
 
+/// The routes that are answered, as API Gateway names them: those of senders, and under `/v1` those of people.
+pub const ROUTES: [&str; 6] = [
+    "POST /webhooks/{sender}",
+    "POST /rewinds",
+    "GET /recoveries/{id}",
+    "POST /v1/rewinds",
+    "GET /v1/recoveries/{id}",
+    "GET /v1/me",
+];
+
 impl WebhookDeps {
     fn handing_over(&self) -> HandingOver<'_> {
         HandingOver {

@@ -6,10 +6,7 @@ use std::future::Future;
 use aws_credential_types::Credentials;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
-    ScalarAttributeType,
-};
+use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::{SignedDuration, Timestamp};
 use offset_guard::domain::checkpoint::{Checkpoint, CheckpointPartition, CheckpointTopic};
 use offset_guard::domain::group::{GroupState, GroupType};
@@ -27,6 +24,7 @@ use offset_guard::store::testing::MemoryTable;
 use offset_guard::store::{DynamoTable, Store};
 use offset_guard_local::kafka::Version;
 use offset_guard_local::stack::Stack;
+use offset_guard_tests::bare::create_table;
 use offset_guard_tests::shared_options;
 
 pub(crate) type Item = HashMap<String, AttributeValue>;
@@ -82,28 +80,7 @@ impl Dynamo {
         let stack = Stack::shared(&shared_options(Version::V4)).await.unwrap();
         let client = client(stack.aws_endpoint());
         let name = format!("store-{}", ulid::Ulid::generate());
-        let key = |name: &str, kind: KeyType| {
-            let key = KeySchemaElement::builder();
-            key.attribute_name(name).key_type(kind).build().unwrap()
-        };
-        let text = |name: &str| {
-            AttributeDefinition::builder()
-                .attribute_name(name)
-                .attribute_type(ScalarAttributeType::S)
-                .build()
-                .unwrap()
-        };
-        client
-            .create_table()
-            .table_name(&name)
-            .billing_mode(BillingMode::PayPerRequest)
-            .attribute_definitions(text("pk"))
-            .attribute_definitions(text("sk"))
-            .key_schema(key("pk", KeyType::Hash))
-            .key_schema(key("sk", KeyType::Range))
-            .send()
-            .await
-            .unwrap();
+        create_table(&client, &name).await.unwrap();
         Self {
             client,
             name,
