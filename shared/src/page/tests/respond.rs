@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::aws::step_functions::StepFunctions;
 use crate::page::{PageDeps, handle, respond};
-use crate::store::Store;
+use crate::store::{DynamoTable, Store};
 
 /// A page whose table and state machine cannot be reached: nothing listens at the address.
 pub(super) async fn cut_off() -> PageDeps {
@@ -36,10 +36,10 @@ pub(super) fn with_table_at(endpoint: &str) -> PageDeps {
         .endpoint_url(endpoint)
         .build();
     PageDeps {
-        store: Store::new(
+        store: Store::new(DynamoTable::new(
             aws_sdk_dynamodb::Client::from_conf(table),
             "table".to_owned(),
-        ),
+        )),
         executions: Arc::new(StepFunctions::new(
             aws_sdk_sfn::Client::from_conf(machine),
             String::new(),
