@@ -314,8 +314,8 @@ def check_api(resources):
             yield f"{key} leads to {target}: the routes of people, under /v1, have a function of their own"
         if of_people and (route.get("AuthorizationType") != "JWT" or "AuthorizerId" not in route):
             yield f"{key} has no JWT authorizer, and its function believes what one says"
-    code = (PROJECT / "shared/src/api/mod.rs").read_text(encoding="utf-8")
-    known = set(re.findall(r'"((?:GET|POST) /\S+)" =>', code))
+    code = (PROJECT / "shared/src/api/routes.rs").read_text(encoding="utf-8")
+    known = set(re.findall(r'"((?:GET|POST) /[^"\s]+)", Route::', code))
     for route in sorted(set(routes) ^ known):
         yield f"{route} is {'a route that the webhook does not know' if route in routes else 'no route of the template'}"
     for route in resources["ApiStage"]["Properties"].get("RouteSettings", {}):
