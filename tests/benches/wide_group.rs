@@ -95,7 +95,12 @@ async fn step(name: &str, group: &str, execution: ExecutionArn, before: &str) ->
                 "cluster": "main", "group": group, "rewind_before": before, "dry_run": false,
                 "reason": "a benchmark", "requested_by": "a benchmark",
             }});
-            plan::run(config, store, &execution, started_at, &request, read).await?;
+            let step = plan::PlanTask {
+                execution: &execution,
+                started_at,
+                input: &request,
+            };
+            plan::run(config, store, &step, read).await?;
         }
         "observe" => {
             observe::observe_group(&ctx, &on_plan).await?;

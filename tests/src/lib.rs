@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use offset_guard::config::Config;
+use offset_guard::domain::ids::GroupKey;
 use offset_guard::domain::offset::{ClusterId, CommittedOffset, GroupId, TopicPartition};
 use offset_guard::kafka::{Auth, ConnectionSettings, GroupReader, ReaderProgram};
 use offset_guard::ports::ReadGroups;
@@ -250,6 +251,12 @@ impl World {
     #[must_use]
     pub fn cluster_id(&self) -> ClusterId {
         ClusterId(self.stack.cluster_id().to_owned())
+    }
+
+    /// A group of the cluster.
+    #[must_use]
+    pub fn key_of(&self, group: &GroupId) -> GroupKey {
+        GroupKey::new(self.cluster_id(), group.clone())
     }
 
     /// The configuration that the functions have.

@@ -51,7 +51,12 @@ async fn handle(env: &Env, received: LambdaEvent<Value>) -> Result<Answer, error
             input,
         } => {
             let (config, store) = (&ctx.config, &ctx.store);
-            let planned = plan::run(config, store, &execution, started_at, &input, read);
+            let step = plan::PlanTask {
+                execution: &execution,
+                started_at,
+                input: &input,
+            };
+            let planned = plan::run(config, store, &step, read);
             Answer::Plan(Box::pin(planned).await?)
         }
         RewindStep::Observe(step) => {

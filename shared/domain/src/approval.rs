@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::group::{Activity, GroupObservation};
+use super::group::{Activity, GroupObservation, MemberSeen};
 use super::guard::quarantine::{Kept, Reread, SkippedRecord};
 use super::identity::{Identity, Requester};
 use super::ids::PlanId;
 use super::offset::{CommittedOffset, Fault, GroupId, TopicPartition, Watermarks, distance};
 use super::plan::{CSV_VERSION, PartitionMove, Plan, PlanDigest, check_plan};
-use super::planner::{members_seen, seconds};
+use super::policy::seconds;
 use super::recovery::{Claim, PreImage, Recovery};
 use super::refusal::{Refusal, Stale};
 use super::rights::{self, Rights};
@@ -475,7 +475,7 @@ fn staleness(plan: &Plan, evidence: &Evidence<'_>) -> Vec<Refusal> {
         Activity::Inactive => {}
         Activity::Active { state, members } => refusals.push(Refusal::GroupActive {
             state: state.to_string(),
-            members: members_seen(&members),
+            members: MemberSeen::all(&members),
         }),
         // Brought back from nothing: it is absent on purpose.
         Activity::Unproven { .. } if plan.finds_at_rest(seen) => {}

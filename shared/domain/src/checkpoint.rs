@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::disowned::Disowned;
 use super::group::{GroupObservation, GroupState, GroupType};
-use super::ids::CheckpointId;
+use super::ids::{CheckpointId, GroupKey};
 use super::offset::{
     ClusterId, CommittedOffset, Fault, GroupId, TopicId, TopicPartition, Watermarks,
 };
@@ -343,6 +343,12 @@ pub fn truncations(
 }
 
 impl Checkpoint {
+    /// The group of the cluster that it is of.
+    #[must_use]
+    pub fn group_key(&self) -> GroupKey {
+        GroupKey::new(self.cluster_id.clone(), self.group.clone())
+    }
+
     /// The id that a topic had, where it is known.
     #[must_use]
     pub fn topic_id(&self, topic: &str) -> Option<TopicId> {

@@ -85,6 +85,24 @@ pub struct MemberSeen {
     pub host: String,
 }
 
+impl MemberSeen {
+    /// Members as a refusal shows them.
+    #[must_use]
+    pub fn all(members: &[Member]) -> Vec<Self> {
+        let mut seen: Vec<_> = members
+            .iter()
+            .map(|member| Self {
+                client_id: member.client_id.clone(),
+                member_id: member.member_id.clone(),
+                host: member.host.clone(),
+            })
+            .collect();
+        // Brokers list them in no order.
+        seen.sort_by(|a, b| (&a.client_id, &a.member_id).cmp(&(&b.client_id, &b.member_id)));
+        seen
+    }
+}
+
 impl From<&Member> for MemberSeen {
     fn from(member: &Member) -> Self {
         Self {

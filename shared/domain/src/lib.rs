@@ -6,9 +6,7 @@ pub mod alter_size;
 pub mod approval;
 pub mod audit;
 pub mod checkpoint;
-pub mod choice;
 pub mod disowned;
-pub mod executed;
 pub mod fleet;
 pub mod group;
 pub mod guard;
@@ -28,6 +26,7 @@ pub mod report;
 pub mod request;
 pub mod rights;
 pub mod secret;
+pub mod target;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod text;

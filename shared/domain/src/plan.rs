@@ -9,18 +9,21 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::group::{Activity, GroupObservation, GroupState, GroupType};
+use super::group::{
+    Activity, GroupDescription, GroupObservation, GroupState, GroupType, MemberSeen,
+};
 use super::guard::answers::Grounds;
 use super::guard::keeping::span;
 use super::guard::quarantine::{Kept, SkippedRecord};
 use super::identity::{Identity, Requester};
 use super::ids::{CheckpointId, PlanId};
 use super::offset::{
-    ClusterId, CommittedOffset, GroupId, TopicId, TopicPartition, Watermarks, distance,
+    ClusterId, CommittedOffset, Fault, GroupId, TopicId, TopicPartition, Watermarks, distance,
 };
-use super::refusal::Refusal;
+use super::refusal::{Refusal, Stale};
+use super::request::RewindRequest;
 use super::text::{self, grouped, time, verb};
-use crate::ids::ExecutionArn;
+use crate::ids::{ExecutionArn, GroupKey};
 
 /// Where a plan's targets come from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -297,14 +300,14 @@ pub enum Warning {
     /// The group was active while planning; its consumers must be stopped after approval.
     MustBeStopped {
         /// Its members.
-        members: Vec<crate::group::MemberSeen>,
+        members: Vec<MemberSeen>,
         /// How far a commit may still go forward until then.
         drift_limit: u64,
     },
     /// The group was Empty while planning, and had members shortly before; they must not be there when it is applied.
     MustStayStopped {
         /// The members that were seen last.
-        members: Vec<crate::group::MemberSeen>,
+        members: Vec<MemberSeen>,
         /// How far a commit may still go forward until then.
         drift_limit: u64,
     },
@@ -313,7 +316,7 @@ pub enum Warning {
         /// Its state.
         state: String,
         /// Its members.
-        members: Vec<crate::group::MemberSeen>,
+        members: Vec<MemberSeen>,
     },
     /// Something else than the group's members writes its offsets.
     WrittenFromOutside {
@@ -358,7 +361,7 @@ pub enum Warning {
 impl Warning {
     /// The members that it says must be stopped.
     #[must_use]
-    pub fn members_to_stop(&self) -> &[crate::group::MemberSeen] {
+    pub fn members_to_stop(&self) -> &[MemberSeen] {
         match self {
             Self::MustBeStopped { members, .. }
             | Self::MustStayStopped { members, .. }
@@ -639,6 +642,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The group of the cluster that it moves.
+    #[must_use]
+    pub fn group_key(&self) -> GroupKey {
+        GroupKey::new(self.cluster_id.clone(), self.group.clone())
+    }
+
     /// At most how many records will be read again, in all.
     #[must_use]
     pub fn replayed(&self) -> u64 {
@@ -679,7 +688,7 @@ impl Plan {
 
     /// The members that must stop after the approval, as they were seen while planning or shortly before.
     #[must_use]
-    pub fn members_to_stop(&self) -> &[crate::group::MemberSeen] {
+    pub fn members_to_stop(&self) -> &[MemberSeen] {
         let mut members = self.warnings.iter().map(Warning::members_to_stop);
         members.find(|named| !named.is_empty()).unwrap_or_default()
     }
@@ -721,6 +730,21 @@ impl Plan {
             Activity::Inactive => true,
             Activity::Active { .. } => false,
             Activity::Unproven { .. } => self.creates_group() && seen.looks_absent(),
+        }
+    }
+
+    /// Why nobody needs to be asked to approve it: the group, as it is described now, is active, and nothing waits until
+    /// it is not.
+    #[must_use]
+    pub fn refuse_active(&self, described: &Result<GroupDescription, Fault>) -> Option<Refusal> {
+        match Activity::of(described) {
+            Activity::Active { state, members } if !self.waits_for_empty => {
+                Some(Refusal::GroupActive {
+                    state: state.to_string(),
+                    members: MemberSeen::all(&members),
+                })
+            }
+            Activity::Active { .. } | Activity::Inactive | Activity::Unproven { .. } => None,
         }
     }
 
@@ -791,10 +815,115 @@ pub struct PlanRecord {
 }
 
 impl PlanRecord {
+    /// What came of a request.
+    #[must_use]
+    pub fn new(
+        id: PlanId,
+        execution: ExecutionArn,
+        created_at: Timestamp,
+        request: &RewindRequest,
+        result: PlanResult,
+    ) -> Self {
+        Self {
+            id,
+            execution,
+            created_at,
+            cluster: request.cluster.clone(),
+            group: request.group.clone(),
+            dry_run: request.dry_run,
+            requested_by: request.requested_by.clone(),
+            reason: request.reason.clone(),
+            grounds: Vec::new(),
+            result,
+        }
+    }
+
+    /// What came of something that could not be read as a request.
+    #[must_use]
+    pub fn refused(
+        id: PlanId,
+        execution: ExecutionArn,
+        created_at: Timestamp,
+        refusals: Vec<Refusal>,
+    ) -> Self {
+        Self {
+            id,
+            execution,
+            created_at,
+            cluster: String::new(),
+            group: GroupId(String::new()),
+            dry_run: false,
+            requested_by: String::new(),
+            reason: String::new(),
+            grounds: Vec::new(),
+            result: PlanResult::Refused(refusals),
+        }
+    }
+
+    /// Adds a reason why it is not done.
+    pub fn refuse(&mut self, refusal: Refusal) {
+        match &mut self.result {
+            PlanResult::Refused(refusals) => refusals.push(refusal),
+            PlanResult::Ready(_) | PlanResult::NothingToDo(_) => {
+                self.result = PlanResult::Refused(vec![refusal]);
+            }
+        }
+    }
+
     /// Whether the guard made the plan by itself. Anybody may write its name where requesters write theirs.
     #[must_use]
     pub fn is_of_guard(&self) -> bool {
         matches!(&self.result, PlanResult::Ready(plan) if plan.requester == Requester::Guard)
+    }
+
+    /// Whether a plan that holds the group gives way: one that the guard made by itself, to one that a person asks for.
+    #[must_use]
+    pub fn yields_to(&self, plan: &Plan) -> bool {
+        plan.requester != Requester::Guard && self.is_of_guard()
+    }
+
+    /// The plan, where another execution may carry it out; `asks_four_eyes` says whether the configuration asks for two
+    /// people now.
+    ///
+    /// # Errors
+    /// Why none may.
+    pub fn take_over(
+        &self,
+        now: Timestamp,
+        asks_four_eyes: impl FnOnce(&Plan) -> bool,
+    ) -> Result<&Plan, Refusal> {
+        let plan = match &self.result {
+            PlanResult::Ready(plan) => plan,
+            PlanResult::Refused(_) | PlanResult::NothingToDo(_) => {
+                return Err(Refusal::PlanNotFound {
+                    plan: self.id.clone(),
+                });
+            }
+        };
+        if now >= plan.approve_by {
+            return Err(Refusal::ApprovalExpired {
+                approve_by: plan.approve_by,
+            });
+        }
+        if let Some(record) = plan.unkept() {
+            return Err(Refusal::QuarantineUnconfirmed {
+                partition: record.partition.clone(),
+                offset: record.record.offset,
+                why: "the plan is a dry run, which keeps nothing; ask again without dry_run"
+                    .to_owned(),
+            });
+        }
+        if plan.csv_version != CSV_VERSION {
+            return Err(Refusal::PlanStale {
+                changed: Stale::Release,
+            });
+        }
+        // Whoever made it as a dry run, the guard too, did not propose it; and who wants it done now is not known.
+        let proposed = plan.requester == Requester::Guard && !self.dry_run;
+        if !proposed && (plan.four_eyes || asks_four_eyes(plan)) {
+            return Err(Refusal::RequesterUnverified);
+        }
+        Ok(plan)
     }
 }
 

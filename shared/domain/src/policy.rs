@@ -1,8 +1,15 @@
 //! How one group is to be treated, as the configuration says.
 
+use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 
 use super::guard::policy::GuardPolicy;
+
+/// A `u32` of seconds, as policies have them, as a duration.
+#[must_use]
+pub fn seconds(seconds: u32) -> SignedDuration {
+    SignedDuration::from_secs(i64::from(seconds))
+}
 
 /// The resolved policy of one group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +36,23 @@ pub struct GroupPolicy {
     pub four_eyes: bool,
     /// How the guard treats it.
     pub guard: GuardPolicy,
+}
+
+impl GroupPolicy {
+    /// The same where a plan always waits for the group to be Empty: for as long as the policy says or, where it says
+    /// nothing, for as long as the plan may be applied. A stuck group usually still has its members, so a guard's plan is
+    /// made under this one.
+    #[must_use]
+    pub fn waiting_for_empty(&self) -> Self {
+        let longest = self
+            .apply_within_seconds
+            .saturating_sub(self.settle_seconds.saturating_add(1))
+            .max(1);
+        Self {
+            wait_for_empty_seconds: Some(self.wait_for_empty_seconds.unwrap_or(longest)),
+            ..self.clone()
+        }
+    }
 }
 
 impl Default for GroupPolicy {

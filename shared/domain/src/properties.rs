@@ -13,8 +13,9 @@ use super::group::{GroupState, GroupType};
 use super::identity::{Identity, Requester};
 use super::ids::{CheckpointId, PlanId};
 use super::offset::{ClusterId, CommittedOffset, Fault, GroupId, TopicPartition, Watermarks};
-use super::plan::{Disowns, LeftAlone, PartitionMove, Plan, Source, Warning, check_plan};
-use super::planner::Planned;
+use super::plan::{
+    Disowns, LeftAlone, PartitionMove, Plan, PlanResult, Source, Warning, check_plan,
+};
 use super::recovery::{AlterAnswer, Outcome, PartitionOutcome, PreImage, judge};
 use super::request::{Allowances, Selection};
 use crate::testing::*;
@@ -116,7 +117,7 @@ fn scene(spots: &[Spot], kind: Kind, allow: Allowances) -> Scene {
         reading.committed = Ok(spot.now.clone());
         reading.log = Ok(spot.log());
     }
-    let target = match kind {
+    let goal = match kind {
         Kind::Checkpoint => {
             let mut then = now.clone();
             // One partition is always committed, or there would be no checkpoint.
@@ -135,26 +136,26 @@ fn scene(spots: &[Spot], kind: Kind, allow: Allowances) -> Scene {
                 then.partitions.insert(p(0), reading);
                 then.partitions.get_mut(&p(0)).unwrap().committed = Ok(Some(first));
             }
-            Target::checkpoint(checkpoint_at("cp-0800", "08:00:00", then))
+            Goal::checkpoint(checkpoint_at("cp-0800", "08:00:00", then))
         }
-        Kind::Time => Target::Timestamp(
+        Kind::Time => Goal::Time(
             at("08:00:00"),
             numbered()
                 .map(|(partition, spot)| (partition, Ok(spot.by_time.map(found_at))))
                 .collect(),
         ),
-        Kind::Offsets => Target::Offsets(
+        Kind::Offsets => Goal::Offsets(
             numbered()
                 .filter_map(|(partition, spot)| Some((partition, spot.named?)))
                 .collect(),
         ),
-        Kind::Shift(by) => Target::Shift(by),
-        Kind::Earliest => Target::Earliest,
+        Kind::Shift(by) => Goal::Shift(by),
+        Kind::Earliest => Goal::Earliest,
     };
     Scene {
         seen: now,
         allow,
-        ..Scene::from(target)
+        ..Scene::from(goal)
     }
 }
 
@@ -165,8 +166,8 @@ fn arb_scene() -> impl Strategy<Value = (Vec<Spot>, Kind, Allowances)> {
 /// The plan of a scene, where there is one.
 fn planned(scene: &Scene) -> Result<Plan, TestCaseError> {
     match scene.plan() {
-        Planned::Ready(plan) => Ok(*plan),
-        Planned::Refused(_) | Planned::NothingToDo(_) => {
+        PlanResult::Ready(plan) => Ok(plan),
+        PlanResult::Refused(_) | PlanResult::NothingToDo(_) => {
             Err(TestCaseError::reject("there is no plan"))
         }
     }
@@ -385,10 +386,7 @@ fn the_order_of_what_was_read_is_no_matter() {
                 .into(),
             );
             let at_0900 = header(s.source());
-            let Target::Checkpoint { later, .. } = &mut s.target else {
-                panic!("no checkpoint");
-            };
-            *later = (0..3)
+            s.checkpoint_source().later = (0..3)
                 .map(|n| CheckpointHeader {
                     anomalies: vec![note(turn(n))],
                     ..at_0900.clone()
@@ -436,7 +434,7 @@ proptest! {
         prop_assume!(!matches!(kind, Kind::Shift(_)));
         apply(&plan, &mut scene.seen);
         match scene.plan() {
-            Planned::NothingToDo(left_alone) => {
+            PlanResult::NothingToDo(left_alone) => {
                 prop_assert_eq!(left_alone.len(), plan.moves.len() + plan.left_alone.len());
             }
             other => prop_assert!(false, "{other:?}"),
@@ -454,13 +452,13 @@ proptest! {
         let undone = Scene {
             seen: scene.seen.clone(),
             allow: Allowances::default(),
-            ..Scene::from(Target::Undo(plan.clone(), before.clone()))
+            ..Scene::from(Goal::undo(plan.clone(), before.clone()))
         };
         let outside = plan.moves.iter().any(|m| {
             m.from.as_ref().is_some_and(|f| f.offset < m.log.log_start || f.offset > m.log.high)
         });
         if outside {
-            prop_assert!(matches!(undone.plan(), Planned::Refused(_)));
+            prop_assert!(matches!(undone.plan(), PlanResult::Refused(_)));
             return Ok(());
         }
         let undo = undone.ready();
@@ -479,7 +477,7 @@ proptest! {
         let again = Scene {
             allow: Allowances { restore_missing: true, ..Allowances::default() },
             seen: scene.seen,
-            ..Scene::from(Target::Undo(undo.clone(), pre_image(&undo)))
+            ..Scene::from(Goal::undo(undo.clone(), pre_image(&undo)))
         }
         .ready();
         for (m, a) in plan.moves.iter().zip(&again.moves) {

@@ -13,7 +13,7 @@ use super::ids::PlanId;
 use super::offset::{ClusterId, CommittedOffset, Fault, GroupId, TopicPartition};
 use super::plan::{PartitionMove, Plan};
 use super::refusal::Refusal;
-use crate::ids::ExecutionArn;
+use crate::ids::{ExecutionArn, GroupKey};
 
 /// How long one request to change offsets may take.
 pub const LONGEST_REQUEST: SignedDuration = SignedDuration::from_secs(15);
@@ -175,6 +175,12 @@ pub struct Recovery {
 }
 
 impl Recovery {
+    /// The group of the cluster that it holds.
+    #[must_use]
+    pub fn group_key(&self) -> GroupKey {
+        GroupKey::new(self.cluster_id.clone(), self.group.clone())
+    }
+
     /// A recovery of `plan` that `execution` opens at `at`: nothing has been done yet.
     #[must_use]
     pub fn open(plan: &Plan, execution: &ExecutionArn, at: Timestamp) -> Self {

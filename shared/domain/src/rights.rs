@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn the_topic_that_keeps_what_is_passed_over_has_to_be_read_too() {
         let records = vec![skipped(1, 43, kept(0))];
-        let plan = Scene::from(Target::past(&[(1, 43)], records))
+        let plan = Scene::from(Goal::skip(&[(1, 43)], records))
             .changed(|s| reading(&mut s.seen, 1).log = Ok(log(0, 50)))
             .ready();
         let mut rights = all(read(), Ok(read()));

@@ -140,7 +140,7 @@ impl<B: Brokers> Door<'_, B> {
             .map(|(_, approval)| approval);
         let recovery = load_recovery(store, &plan.id).await?.1;
         let known = Known::of(self.ctx, plan, &self.step.execution).await?;
-        let claim = store.claim(&plan.cluster_id, &plan.group).await?;
+        let claim = store.claim(&plan.group_key()).await?;
         let pre_image = store.pre_image(&plan.id).await?;
         let config_hash = self
             .ctx

@@ -240,12 +240,7 @@ pub async fn admit_plan<B>(ctx: &Context<B>, step: &PlanStep) -> Result<Admissio
     }
     if let Some(until) = apply_by.filter(|_| refusals.is_empty()) {
         let held = store
-            .renew_claim(
-                &plan.cluster_id,
-                &plan.group,
-                &recovery.execution,
-                until + CLAIM_MARGIN,
-            )
+            .renew_claim(&plan.group_key(), &recovery.execution, until + CLAIM_MARGIN)
             .await?;
         if held {
             store.set_apply_by(&plan.id, until).await?;
@@ -255,7 +250,7 @@ pub async fn admit_plan<B>(ctx: &Context<B>, step: &PlanStep) -> Result<Admissio
                 apply_by,
             });
         }
-        let holder = store.claim(&plan.cluster_id, &plan.group).await?;
+        let holder = store.claim(&plan.group_key()).await?;
         refusals.push(Refusal::ClaimLost {
             holder: holder.map_or("nobody".to_owned(), |claim| claim.execution.0),
         });

@@ -103,7 +103,8 @@ pub async fn read_past(
     moved: &PartitionMove,
     now: Timestamp,
 ) -> Vec<PastCommit> {
-    let read = store.history(&plan.cluster_id, &plan.group, moved, plan.created_at, now);
+    let group = plan.group_key();
+    let read = store.history(&group, moved, plan.created_at, now);
     match tokio::time::timeout(PAST_LIMIT, read).await {
         Ok(Ok(past)) => past,
         Ok(Err(error)) => {

@@ -11,7 +11,7 @@ use crate::aws::metrics::{self, Metric};
 use crate::config::{Config, ResolvedGroup};
 use crate::domain::checkpoint::{Checkpoint, NotACheckpoint, checkpoint, retire};
 use crate::domain::fleet::{CapMet, Order, order};
-use crate::domain::ids::CheckpointId;
+use crate::domain::ids::{CheckpointId, GroupKey};
 use crate::domain::offset::{ClusterId, GroupId};
 use crate::domain::text::grouped;
 use crate::error::Error;
@@ -218,7 +218,8 @@ where
                     group: Some(group),
                 };
             };
-            let done = Box::pin(one(store, reader, cluster_id, &resolved, &group, scheduled)).await;
+            let key = GroupKey::new(cluster_id.clone(), group.clone());
+            let done = Box::pin(one(store, reader, &resolved, &key, scheduled)).await;
             let now = Timestamp::now();
             let told = match &done {
                 Ok(Some(made)) => Ok(&made.id),
@@ -230,10 +231,7 @@ where
                 }
                 Err(why) => Err(why.as_str()),
             };
-            if let Err(error) = store
-                .note_checkpoint_run(cluster_id, &group, now, told)
-                .await
-            {
+            if let Err(error) = store.note_checkpoint_run(&key, now, told).await {
                 // The note is for people; the checkpoint itself stands or does not.
                 tracing::warn!(
                     group = group.0,
@@ -328,22 +326,21 @@ pub(super) async fn all_groups<R: ReadGroups>(
 async fn one<R: ReadGroups>(
     store: &Store,
     reader: &R,
-    cluster_id: &ClusterId,
     resolved: &ResolvedGroup<'_>,
-    group: &GroupId,
+    group: &GroupKey,
     scheduled: Option<Timestamp>,
 ) -> Result<Option<Checkpoint>, String> {
     if let Some(pinned) = &resolved.cluster.cluster_id
-        && pinned != cluster_id
+        && *pinned != group.cluster_id
     {
         return Err(format!(
             "the brokers belong to cluster {}, configured is {}",
-            cluster_id.0, pinned.0
+            group.cluster_id.0, pinned.0
         ));
     }
     let mut readings = 1;
     let made = loop {
-        let (made, put) = read_and_store(store, reader, cluster_id, group, scheduled).await?;
+        let (made, put) = read_and_store(store, reader, group, scheduled).await?;
         match put {
             Put::Stored => break made,
             Put::AlreadyRun => return Ok(None),
@@ -359,10 +356,10 @@ async fn one<R: ReadGroups>(
             }
         }
     };
-    if let Err(error) = prune(store, cluster_id, group, resolved).await {
+    if let Err(error) = prune(store, group, resolved).await {
         // Failing to prune only keeps more than needed, and the next run prunes again.
         tracing::warn!(
-            group = group.0,
+            group = group.group.0,
             error = chain(&error),
             "old checkpoints were not retired"
         );
@@ -374,30 +371,29 @@ async fn one<R: ReadGroups>(
 async fn read_and_store<R: ReadGroups>(
     store: &Store,
     reader: &R,
-    cluster_id: &ClusterId,
-    group: &GroupId,
+    group: &GroupKey,
     scheduled: Option<Timestamp>,
 ) -> Result<(Checkpoint, Put), String> {
     let text = |error: Error| chain(&error);
-    let previous = newest(store, cluster_id, group).await.map_err(text)?;
+    let previous = newest(store, group).await.map_err(text)?;
     // What the last checkpoint had is asked for by name: an answer to "all" silently leaves out what the
     // principal may not see.
     let expected = previous
         .iter()
         .flat_map(|previous| previous.partitions.keys().cloned())
         .collect();
-    let seen = observe_stable(reader, group, &expected)
+    let seen = observe_stable(reader, &group.group, &expected)
         .await
         .map_err(text)?;
     let moved_by_us = match &previous {
         None => false,
-        Some(previous) => moved_since(store, cluster_id, group, previous.ended_at)
+        Some(previous) => moved_since(store, group, previous.ended_at)
             .await
             .map_err(text)?,
     };
     let id = CheckpointId(ulid::Ulid::generate().to_string());
     let made = checkpoint(id, &seen, previous.as_ref(), moved_by_us).map_err(|why| {
-        let meant = if why == NotACheckpoint::NoCommits && group.0.contains(['*', '?']) {
+        let meant = if why == NotACheckpoint::NoCommits && group.group.0.contains(['*', '?']) {
             " (a name is exact; for a glob write pattern = \"...\" in the configuration)"
         } else {
             ""
@@ -405,7 +401,7 @@ async fn read_and_store<R: ReadGroups>(
         format!("{why}{meant}")
     })?;
     store
-        .remember_group(cluster_id, group, made.ended_at + MISSED_FOR)
+        .remember_group(group, made.ended_at + MISSED_FOR)
         .await
         .map_err(|error| text(error.into()))?;
     let put = store
@@ -416,17 +412,12 @@ async fn read_and_store<R: ReadGroups>(
 }
 
 /// Whether a recovery has moved the group since, or may have: one that is reported on, or the one that holds it.
-async fn moved_since(
-    store: &Store,
-    cluster_id: &ClusterId,
-    group: &GroupId,
-    since: Timestamp,
-) -> Result<bool, Error> {
-    let reported = store.last_recovery_end(cluster_id, group).await?;
+async fn moved_since(store: &Store, group: &GroupKey, since: Timestamp) -> Result<bool, Error> {
+    let reported = store.last_recovery_end(group).await?;
     if reported.is_some_and(|reported| reported >= since) {
         return Ok(true);
     }
-    let Some(claim) = store.claim(cluster_id, group).await? else {
+    let Some(claim) = store.claim(group).await? else {
         return Ok(false);
     };
     let holder = store.recovery(&claim.plan).await?;
@@ -437,32 +428,23 @@ async fn moved_since(
 ///
 /// # Errors
 /// The table failed.
-pub async fn newest(
-    store: &Store,
-    cluster_id: &ClusterId,
-    group: &GroupId,
-) -> Result<Option<Checkpoint>, Error> {
-    let headers = store.headers(cluster_id, group, Timestamp::now()).await?;
+pub async fn newest(store: &Store, group: &GroupKey) -> Result<Option<Checkpoint>, Error> {
+    let headers = store.headers(group, Timestamp::now()).await?;
     match headers.first() {
         None => Ok(None),
-        Some(header) => Ok(Some(store.checkpoint(cluster_id, group, header).await?)),
+        Some(header) => Ok(Some(store.checkpoint(group, header).await?)),
     }
 }
 
-async fn prune(
-    store: &Store,
-    cluster_id: &ClusterId,
-    group: &GroupId,
-    resolved: &ResolvedGroup<'_>,
-) -> Result<(), Error> {
+async fn prune(store: &Store, group: &GroupKey, resolved: &ResolvedGroup<'_>) -> Result<(), Error> {
     let now = Timestamp::now();
-    let headers = store.headers(cluster_id, group, now).await?;
+    let headers = store.headers(group, now).await?;
     let keep = usize::try_from(resolved.policy.keep_checkpoints).unwrap_or(usize::MAX);
     let old = retire(
         &headers,
         keep,
         i64::from(resolved.policy.min_history_seconds),
     );
-    store.retire(cluster_id, group, &old, now + GRACE).await?;
+    store.retire(group, &old, now + GRACE).await?;
     Ok(())
 }

@@ -29,6 +29,7 @@ pub mod hand_over;
 pub mod incident;
 pub mod link;
 mod load;
+mod make_plan;
 pub mod observe;
 mod people;
 pub mod plan;

@@ -10,10 +10,10 @@ use super::load::load_recovery;
 use super::observe_stable;
 use super::plan::CLAIM_MARGIN;
 use crate::domain::alter_size;
-use crate::domain::group::{Activity, GroupObservation};
+use crate::domain::group::{Activity, GroupObservation, MemberSeen};
 use crate::domain::plan::Plan;
-use crate::domain::planner::{members_seen, seconds};
 use crate::domain::policy::GroupPolicy;
+use crate::domain::policy::seconds;
 use crate::domain::recovery::Quiet;
 use crate::domain::refusal::Refusal;
 use crate::error::Error;
@@ -93,7 +93,7 @@ pub async fn observe_group<B: Brokers>(
     match observed.next {
         Next::GiveUp => {
             let (state, members) = match seen.activity() {
-                Activity::Active { state, members } => (state.to_string(), members_seen(&members)),
+                Activity::Active { state, members } => (state.to_string(), MemberSeen::all(&members)),
                 Activity::Unproven { seen } => (seen, Vec::new()),
                 Activity::Inactive => (
                     "Empty, but its offsets move: a tool writes them, or consumers that assign themselves"
@@ -108,7 +108,7 @@ pub async fn observe_group<B: Brokers>(
             // Waiting is work in progress: the claim must not end under it.
             let until = apply_by + CLAIM_MARGIN;
             store
-                .renew_claim(&plan.cluster_id, &plan.group, &recovery.execution, until)
+                .renew_claim(&plan.group_key(), &recovery.execution, until)
                 .await?;
         }
     }

@@ -91,13 +91,7 @@ pub async fn verify_plan<B: Brokers>(ctx: &Context<B>, step: &PlanStep) -> Resul
     {
         // Not until now: Verify may run again much later, and would disown checkpoints of after the rewind.
         store
-            .disown(
-                &plan.cluster_id,
-                &plan.group,
-                (disowns.after, until),
-                &plan.id,
-                &undone,
-            )
+            .disown(&plan.group_key(), (disowns.after, until), &plan.id, &undone)
             .await?;
     }
     store.set_outcome(&plan.id, &outcome, &each).await?;

@@ -19,7 +19,7 @@ use crate::domain::guard::quarantine::{Kept, SkippedRecord};
 use crate::domain::identity::Identity;
 use crate::domain::offset::CommittedOffset;
 use crate::domain::plan::{PartitionMove, Plan, Source};
-use crate::domain::planner::seconds;
+use crate::domain::policy::seconds;
 use crate::domain::recovery::progress::Progress;
 use crate::domain::recovery::{PartitionOutcome, Recovery};
 use crate::domain::text::{count, grouped, time};

@@ -14,8 +14,8 @@ use super::table::{Range, Transacted, Write, back_off};
 use super::{Result, Store};
 use crate::domain::audit::Audit;
 use crate::domain::guard::answers::{Answer, Answered};
-use crate::domain::ids::{ExecutionArn, PlanId};
-use crate::domain::offset::{ClusterId, GroupId, TopicPartition};
+use crate::domain::ids::{ExecutionArn, GroupKey, PlanId};
+use crate::domain::offset::TopicPartition;
 use crate::domain::plan::{PlanRecord, PlanResult, Source};
 use crate::domain::recovery::{Outcome, PartitionOutcome, Recovery};
 use crate::domain::refusal::Refusal;
@@ -139,7 +139,7 @@ impl Store {
         recovery: &Recovery,
         by: Reporter<'_>,
     ) -> Result<Vec<Write>, Cause> {
-        let (cluster, group) = (&recovery.cluster_id, &recovery.group);
+        let group = &recovery.group_key();
         let execution = text(&audit.execution.0);
         let close = Write::change(keys::recovery(&recovery.plan), "SET #closed_at = :at")
             .value(":at", time(audit.at))
@@ -157,9 +157,9 @@ impl Store {
         };
         let mut writes = vec![close.into(), Write::delete(keys::open(&recovery.plan))];
         // An expired claim may be another execution's by now.
-        let claim = self.try_claim(cluster, group).await?;
+        let claim = self.try_claim(group).await?;
         if claim.is_some_and(|claim| claim.execution == audit.execution) {
-            let key = keys::claim(cluster, group);
+            let key = keys::claim(group);
             // Nobody may claim the group while a request of this recovery can still reach the brokers.
             let release = match recovery.under_way_until().filter(|until| *until > audit.at) {
                 None => Write::delete(key),
@@ -175,9 +175,9 @@ impl Store {
             None => recovery.apply_until.is_some(),
             Some(outcome) => moves(outcome),
         };
-        let noted = self.try_last_recovery_end(cluster, group).await?;
+        let noted = self.try_last_recovery_end(group).await?;
         if was_moved && noted.is_none_or(|noted| noted < audit.at) {
-            writes.push(moved(cluster, group, audit.at).into());
+            writes.push(moved(group, audit.at).into());
         }
         Ok(writes)
     }
@@ -186,9 +186,9 @@ impl Store {
     ///
     /// # Errors
     /// An item is damaged, or the table cannot be reached.
-    pub async fn audits(&self, cluster: &ClusterId, group: &GroupId) -> Result<Vec<Audit>> {
+    pub async fn audits(&self, group: &GroupKey) -> Result<Vec<Audit>> {
         let read = async {
-            let pk = keys::audits(Some(cluster), Some(group));
+            let pk = keys::audits(Some(&group.cluster_id), Some(&group.group));
             let mut audits = Vec::new();
             for item in self.query(&pk, Range::Prefix(TIMED.to_owned()), "").await? {
                 audits.push(self.body(&BODY, &item, &pk).await?);
@@ -205,22 +205,20 @@ impl Store {
     /// An item is damaged, or the table cannot be reached.
     pub async fn skips_since(
         &self,
-        cluster: &ClusterId,
-        group: &GroupId,
+        group: &GroupKey,
         since: Timestamp,
     ) -> Result<BTreeMap<TopicPartition, u32>> {
-        self.try_skips_since(cluster, group, since)
+        self.try_skips_since(group, since)
             .await
             .map_err(|cause| cause.of("skips_since"))
     }
 
     async fn try_skips_since(
         &self,
-        cluster: &ClusterId,
-        group: &GroupId,
+        group: &GroupKey,
         since: Timestamp,
     ) -> Result<BTreeMap<TopicPartition, u32>, Cause> {
-        let pk = keys::audits(Some(cluster), Some(group));
+        let pk = keys::audits(Some(&group.cluster_id), Some(&group.group));
         let range = Range::Between(keys::from(since), keys::TIMED_END.to_owned());
         let mut skips = BTreeMap::new();
         for item in self.query(&pk, range, "").await? {
@@ -240,22 +238,20 @@ impl Store {
     /// An item is damaged, or the table cannot be reached.
     pub async fn answered_since(
         &self,
-        cluster: &ClusterId,
-        group: &GroupId,
+        group: &GroupKey,
         since: Timestamp,
     ) -> Result<Vec<Answered>> {
-        self.try_answered_since(cluster, group, since)
+        self.try_answered_since(group, since)
             .await
             .map_err(|cause| cause.of("answered_since"))
     }
 
     async fn try_answered_since(
         &self,
-        cluster: &ClusterId,
-        group: &GroupId,
+        group: &GroupKey,
         since: Timestamp,
     ) -> Result<Vec<Answered>, Cause> {
-        let pk = keys::audits(Some(cluster), Some(group));
+        let pk = keys::audits(Some(&group.cluster_id), Some(&group.group));
         let range = Range::Between(keys::from(since), keys::TIMED_END.to_owned());
         let mut answered = Vec::new();
         for item in self.query(&pk, range, "").await? {

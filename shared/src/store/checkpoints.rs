@@ -13,7 +13,7 @@ use super::table::{Change, Range, Transacted, Write, back_off};
 use super::{Result, Store};
 use crate::domain::checkpoint::{Checkpoint, CheckpointHeader, PastCommit};
 use crate::domain::disowned::{Disowned, Undone};
-use crate::domain::ids::{CheckpointId, PlanId};
+use crate::domain::ids::{CheckpointId, GroupKey, PlanId};
 use crate::domain::offset::{ClusterId, GroupId};
 use crate::domain::plan::PartitionMove;
 use crate::domain::recovery::Recovery;
@@ -52,7 +52,7 @@ pub enum Put {
 }
 
 impl Store {
-    /// Stores a checkpoint; with `scheduled`, once for that cluster, group and scheduled time.
+    /// Stores a checkpoint; with `scheduled`, once for that group and scheduled time.
     ///
     /// One whose reading overlaps a recovery's Apply is not stored: it may hold offsets of before the Apply under a time
     /// of after it, where no rewind disowns it. That is part of the write's condition, so no recovery can come between.
@@ -77,12 +77,12 @@ impl Store {
         let Some(unmoved) = self.unmoved(c).await? else {
             return Ok(Put::Moved);
         };
-        let chunks = keys::checkpoint_chunks(&c.cluster_id, &c.group, &c.id);
+        let chunks = keys::checkpoint_chunks(&c.group_key(), &c.id);
         let packed = Packed::new(&Body::from(c))?;
         let body = self
             .put_body(&BODY, &packed, IN_ITEM, &chunks, None)
             .await?;
-        let key = keys::checkpoint(&c.cluster_id, &c.group, c.ended_at, &c.id);
+        let key = keys::checkpoint(&c.group_key(), c.ended_at, &c.id);
         let mut header = item(key.clone())
             .with("id", text(&c.id.0))
             .with("ended_at", time(c.ended_at))
@@ -98,7 +98,7 @@ impl Store {
         let mut writes = vec![Write::put_new(header)];
         writes.extend(unmoved);
         writes.extend(scheduled.map(|scheduled| {
-            let marker = item(keys::run(&c.cluster_id, &c.group, scheduled))
+            let marker = item(keys::run(&c.group_key(), scheduled))
                 .with("id", text(&c.id.0))
                 .with("ttl", ttl(c.ended_at + RUN_KEPT));
             Write::put_new(marker)
@@ -126,11 +126,11 @@ impl Store {
     /// One that has ended is noted with the group, and one that has not holds the claim on it: its own record says since
     /// when its Apply runs and until when something of it may be under way.
     async fn unmoved(&self, c: &Checkpoint) -> Result<Option<Vec<Write>>, Cause> {
-        let noted = Write::check(keys::moved(&c.cluster_id, &c.group))
+        let noted = Write::check(keys::moved(&c.group_key()))
             .when("attribute_not_exists(#at) OR #at < :began")
             .value(":began", time(c.began_at));
-        let key = keys::claim(&c.cluster_id, &c.group);
-        let Some(claim) = self.try_claim(&c.cluster_id, &c.group).await? else {
+        let key = keys::claim(&c.group_key());
+        let Some(claim) = self.try_claim(&c.group_key()).await? else {
             return Ok(Some(vec![noted, Write::none(key)]));
         };
         let claimed = Write::check(key)
@@ -154,14 +154,9 @@ impl Store {
     ///
     /// # Errors
     /// The table cannot be reached, or an item is damaged.
-    pub async fn headers(
-        &self,
-        cluster: &ClusterId,
-        group: &GroupId,
-        now: Timestamp,
-    ) -> Result<Vec<CheckpointHeader>> {
+    pub async fn headers(&self, group: &GroupKey, now: Timestamp) -> Result<Vec<CheckpointHeader>> {
         let headers = self
-            .all_headers(cluster, group, Range::Prefix(TIMED.to_owned()))
+            .all_headers(group, Range::Prefix(TIMED.to_owned()))
             .await;
         let mut headers = headers.map_err(|cause| cause.of("headers"))?;
         // The table deletes what has expired days late.
@@ -176,52 +171,41 @@ impl Store {
     /// It is damaged, or the table cannot be reached.
     pub async fn newest_header(
         &self,
-        cluster: &ClusterId,
-        group: &GroupId,
+        group: &GroupKey,
         now: Timestamp,
     ) -> Result<Option<CheckpointHeader>> {
-        let newest = self.try_newest_header(cluster, group).await;
+        let newest = self.try_newest_header(group).await;
         let newest = newest.map_err(|cause| cause.of("newest_header"))?;
         // The table deletes what has expired days late.
         Ok(newest.filter(|header| header.expires_at.is_none_or(|at| now < at)))
     }
 
-    async fn try_newest_header(
-        &self,
-        cluster: &ClusterId,
-        group: &GroupId,
-    ) -> Result<Option<CheckpointHeader>, Cause> {
-        let pk = keys::checkpoints(cluster, group);
+    async fn try_newest_header(&self, group: &GroupKey) -> Result<Option<CheckpointHeader>, Cause> {
+        let pk = keys::checkpoints(group);
         let range = Range::Prefix(TIMED.to_owned());
         match self.query_last(&pk, range, HEADER, 1).await?.first() {
             None => Ok(None),
-            Some(item) => Ok(Some(self.header(cluster, group, item).await?)),
+            Some(item) => Ok(Some(self.header(group, item).await?)),
         }
     }
 
     /// The headers of a range of times, oldest first, the expired ones among them.
     async fn all_headers(
         &self,
-        cluster: &ClusterId,
-        group: &GroupId,
+        group: &GroupKey,
         range: Range,
     ) -> Result<Vec<CheckpointHeader>, Cause> {
-        let pk = keys::checkpoints(cluster, group);
+        let pk = keys::checkpoints(group);
         let mut headers = Vec::new();
         for item in self.query(&pk, range, HEADER).await? {
-            headers.push(self.header(cluster, group, &item).await?);
+            headers.push(self.header(group, &item).await?);
         }
         Ok(headers)
     }
 
-    async fn header(
-        &self,
-        cluster: &ClusterId,
-        group: &GroupId,
-        item: &Item,
-    ) -> Result<CheckpointHeader, Cause> {
+    async fn header(&self, group: &GroupKey, item: &Item) -> Result<CheckpointHeader, Cause> {
         let id = CheckpointId(item.text("id")?.to_owned());
-        let chunks = keys::checkpoint_chunks(cluster, group, &id);
+        let chunks = keys::checkpoint_chunks(group, &id);
         let anomalies = self.some_body(&ANOMALIES, item, &chunks).await?;
         let expires_at = item
             .some_number("ttl")?
@@ -245,29 +229,27 @@ impl Store {
     /// It is gone, incomplete or damaged, or the table cannot be reached.
     pub async fn checkpoint(
         &self,
-        cluster: &ClusterId,
-        group: &GroupId,
+        group: &GroupKey,
         header: &CheckpointHeader,
     ) -> Result<Checkpoint> {
-        self.try_checkpoint(cluster, group, header)
+        self.try_checkpoint(group, header)
             .await
             .map_err(|cause| cause.of("checkpoint"))
     }
 
     async fn try_checkpoint(
         &self,
-        cluster: &ClusterId,
-        group: &GroupId,
+        group: &GroupKey,
         header: &CheckpointHeader,
     ) -> Result<Checkpoint, Cause> {
-        let key = keys::checkpoint(cluster, group, header.ended_at, &header.id);
+        let key = keys::checkpoint(group, header.ended_at, &header.id);
         let item = self.get(&key).await?;
         let item = item.ok_or(Cause::Conflict("the checkpoint is gone"))?;
-        let chunks = keys::checkpoint_chunks(cluster, group, &header.id);
+        let chunks = keys::checkpoint_chunks(group, &header.id);
         let body: Body = self.body(&BODY, &item, &chunks).await?;
         let anomalies = self.some_body(&ANOMALIES, &item, &chunks).await?;
         body.checkpoint(anomalies.unwrap_or_default())
-            .filter(|c| c.cluster_id == *cluster && c.group == *group && c.id == header.id)
+            .filter(|c| c.group_key() == *group && c.id == header.id)
             .ok_or(Cause::Damaged(Damaged { attribute: "body" }))
     }
 
@@ -280,26 +262,24 @@ impl Store {
     /// The table cannot be reached, or an item is damaged.
     pub async fn history(
         &self,
-        cluster: &ClusterId,
-        group: &GroupId,
+        group: &GroupKey,
         of: &PartitionMove,
         until: Timestamp,
         now: Timestamp,
     ) -> Result<Vec<PastCommit>> {
-        self.try_history(cluster, group, of, until, now)
+        self.try_history(group, of, until, now)
             .await
             .map_err(|cause| cause.of("history"))
     }
 
     async fn try_history(
         &self,
-        cluster: &ClusterId,
-        group: &GroupId,
+        group: &GroupKey,
         of: &PartitionMove,
         until: Timestamp,
         now: Timestamp,
     ) -> Result<Vec<PastCommit>, Cause> {
-        let pk = keys::checkpoints(cluster, group);
+        let pk = keys::checkpoints(group);
         let range = Range::Between(TIMED.to_owned(), keys::checkpoints_until(until));
         let mut past = Vec::new();
         for item in self.query_last(&pk, range, PAST, HISTORY).await? {
@@ -332,13 +312,12 @@ impl Store {
     /// The table cannot be reached.
     pub async fn retire(
         &self,
-        cluster: &ClusterId,
-        group: &GroupId,
+        group: &GroupKey,
         headers: &[&CheckpointHeader],
         at: Timestamp,
     ) -> Result<()> {
         for header in headers {
-            self.retire_one(cluster, group, header, at)
+            self.retire_one(group, header, at)
                 .await
                 .map_err(|cause| cause.of("retire"))?;
         }
@@ -347,12 +326,11 @@ impl Store {
 
     async fn retire_one(
         &self,
-        cluster: &ClusterId,
-        group: &GroupId,
+        group: &GroupKey,
         header: &CheckpointHeader,
         at: Timestamp,
     ) -> Result<(), Cause> {
-        let key = keys::checkpoint(cluster, group, header.ended_at, &header.id);
+        let key = keys::checkpoint(group, header.ended_at, &header.id);
         let retire = Write::change(key, "SET #ttl = :ttl")
             .when(
                 "attribute_exists(#pk) AND attribute_not_exists(#ttl) \
@@ -364,7 +342,7 @@ impl Store {
             return Ok(());
         }
         // The header first: chunks must never go before it.
-        let pk = keys::checkpoint_chunks(cluster, group, &header.id);
+        let pk = keys::checkpoint_chunks(group, &header.id);
         for chunk in self
             .query(&pk, Range::Prefix(CHUNKS.to_owned()), "#sk")
             .await?
@@ -385,8 +363,7 @@ impl Store {
     /// The table cannot be reached, or an item is damaged.
     pub async fn disown(
         &self,
-        cluster: &ClusterId,
-        group: &GroupId,
+        group: &GroupKey,
         (after, until): (Timestamp, Timestamp),
         by: &PlanId,
         undone: &Undone,
@@ -395,7 +372,7 @@ impl Store {
             if until <= after {
                 return Ok(0);
             }
-            let pk = keys::checkpoints(cluster, group);
+            let pk = keys::checkpoints(group);
             let range = Range::Between(keys::from(after), keys::checkpoints_until(until));
             let mut marked = 0;
             for item in self.query(&pk, range, MARKS).await? {
@@ -445,14 +422,9 @@ impl Store {
     ///
     /// # Errors
     /// The table cannot be reached.
-    pub async fn remember_group(
-        &self,
-        cluster: &ClusterId,
-        group: &GroupId,
-        until: Timestamp,
-    ) -> Result<()> {
-        let item = item(keys::checkpointed_group(cluster, group))
-            .with("group", text(&group.0))
+    pub async fn remember_group(&self, group: &GroupKey, until: Timestamp) -> Result<()> {
+        let item = item(keys::checkpointed_group(group))
+            .with("group", text(&group.group.0))
             .with("ttl", ttl(until));
         self.put(item)
             .await
@@ -502,12 +474,11 @@ impl Store {
     /// The table cannot be reached.
     pub async fn note_checkpoint_run(
         &self,
-        cluster: &ClusterId,
-        group: &GroupId,
+        group: &GroupKey,
         at: Timestamp,
         result: Result<&CheckpointId, &str>,
     ) -> Result<()> {
-        let head = keys::checkpoint_head(cluster, group);
+        let head = keys::checkpoint_head(group);
         let note = match result {
             Ok(id) => Write::change(
                 head,
@@ -535,22 +506,17 @@ impl Store {
     ///
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
-    pub async fn last_recovery_end(
-        &self,
-        cluster: &ClusterId,
-        group: &GroupId,
-    ) -> Result<Option<Timestamp>> {
-        self.try_last_recovery_end(cluster, group)
+    pub async fn last_recovery_end(&self, group: &GroupKey) -> Result<Option<Timestamp>> {
+        self.try_last_recovery_end(group)
             .await
             .map_err(|cause| cause.of("last_recovery_end"))
     }
 
     pub(super) async fn try_last_recovery_end(
         &self,
-        cluster: &ClusterId,
-        group: &GroupId,
+        group: &GroupKey,
     ) -> Result<Option<Timestamp>, Cause> {
-        match self.get(&keys::moved(cluster, group)).await? {
+        match self.get(&keys::moved(group)).await? {
             None => Ok(None),
             Some(item) => Ok(Some(item.time("at")?)),
         }
@@ -560,13 +526,8 @@ impl Store {
     ///
     /// # Errors
     /// The table cannot be reached.
-    pub async fn note_moved(
-        &self,
-        cluster: &ClusterId,
-        group: &GroupId,
-        at: Timestamp,
-    ) -> Result<()> {
-        match self.update(moved(cluster, group, at)).await {
+    pub async fn note_moved(&self, group: &GroupKey, at: Timestamp) -> Result<()> {
+        match self.update(moved(group, at)).await {
             Ok(_) => Ok(()),
             Err(cause) => Err(cause.of("note_moved")),
         }
@@ -580,8 +541,8 @@ fn disowned(item: &Item) -> Result<Disowned, Damaged> {
 }
 
 /// The write of [`Store::note_moved`]; its condition fails where a later time stands.
-pub(super) fn moved(cluster: &ClusterId, group: &GroupId, at: Timestamp) -> Write<Change> {
-    Write::change(keys::moved(cluster, group), "SET #at = :at")
+pub(super) fn moved(group: &GroupKey, at: Timestamp) -> Write<Change> {
+    Write::change(keys::moved(group), "SET #at = :at")
         .when("attribute_not_exists(#at) OR #at < :at")
         .value(":at", time(at))
 }

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 
 use super::LinkHash;
 use crate::domain::guard::quarantine::DedupeId;
-use crate::domain::ids::PlanId;
 use crate::domain::ids::{CheckpointId, ExecutionArn};
+use crate::domain::ids::{GroupKey, PlanId};
 use crate::domain::incident::Subject;
 use crate::domain::offset::{ClusterId, GroupId};
 
@@ -44,23 +44,22 @@ pub(super) fn instant(at: Timestamp) -> String {
     format!("{:.9}", at.max(Timestamp::UNIX_EPOCH))
 }
 
-fn of_group(kind: &str, cluster: &ClusterId, group: &GroupId) -> String {
-    format!("{kind}#{}#{}", part(&cluster.0), part(&group.0))
+fn of_group(kind: &str, group: &GroupKey) -> String {
+    format!(
+        "{kind}#{}#{}",
+        part(&group.cluster_id.0),
+        part(&group.group.0)
+    )
 }
 
 /// Everything that is known of a group's past.
-pub(super) fn checkpoints(cluster: &ClusterId, group: &GroupId) -> String {
-    of_group("CHECKPOINT", cluster, group)
+pub(super) fn checkpoints(group: &GroupKey) -> String {
+    of_group("CHECKPOINT", group)
 }
 
-pub(super) fn checkpoint(
-    cluster: &ClusterId,
-    group: &GroupId,
-    ended_at: Timestamp,
-    id: &CheckpointId,
-) -> Key {
+pub(super) fn checkpoint(group: &GroupKey, ended_at: Timestamp, id: &CheckpointId) -> Key {
     let sk = format!("{TIMED}{}#{}", instant(ended_at), part(&id.0));
-    Key::new(checkpoints(cluster, group), sk)
+    Key::new(checkpoints(group), sk)
 }
 
 /// What no sort key of `at` or later is below.
@@ -73,8 +72,8 @@ pub(super) fn checkpoints_until(at: Timestamp) -> String {
     format!("{TIMED}{}$", instant(at))
 }
 
-pub(super) fn checkpoint_chunks(cluster: &ClusterId, group: &GroupId, id: &CheckpointId) -> String {
-    let group = of_group("CHECKPOINTCHUNK", cluster, group);
+pub(super) fn checkpoint_chunks(group: &GroupKey, id: &CheckpointId) -> String {
+    let group = of_group("CHECKPOINTCHUNK", group);
     format!("{group}#{}", part(&id.0))
 }
 
@@ -86,24 +85,24 @@ pub(super) fn checkpointed(cluster: &ClusterId) -> String {
     format!("CHECKPOINT#{}", part(&cluster.0))
 }
 
-pub(super) fn checkpointed_group(cluster: &ClusterId, group: &GroupId) -> Key {
-    let sk = format!("{GROUPS}{}", part(&group.0));
-    Key::new(checkpointed(cluster), sk)
+pub(super) fn checkpointed_group(group: &GroupKey) -> Key {
+    let sk = format!("{GROUPS}{}", part(&group.group.0));
+    Key::new(checkpointed(&group.cluster_id), sk)
 }
 
 /// What became of the latest checkpoint runs.
-pub(super) fn checkpoint_head(cluster: &ClusterId, group: &GroupId) -> Key {
-    Key::new(checkpoints(cluster, group), "HEAD")
+pub(super) fn checkpoint_head(group: &GroupKey) -> Key {
+    Key::new(checkpoints(group), "HEAD")
 }
 
 /// When a recovery last moved the group.
-pub(super) fn moved(cluster: &ClusterId, group: &GroupId) -> Key {
-    Key::new(of_group("MOVED", cluster, group), ALONE)
+pub(super) fn moved(group: &GroupKey) -> Key {
+    Key::new(of_group("MOVED", group), ALONE)
 }
 
 /// The marker of a scheduled run.
-pub(super) fn run(cluster: &ClusterId, group: &GroupId, scheduled: Timestamp) -> Key {
-    Key::new(of_group("RUN", cluster, group), instant(scheduled))
+pub(super) fn run(group: &GroupKey, scheduled: Timestamp) -> Key {
+    Key::new(of_group("RUN", group), instant(scheduled))
 }
 
 fn plans(id: &PlanId) -> String {
@@ -145,8 +144,8 @@ pub(super) fn result(plan: &PlanId) -> Key {
     Key::new(recoveries(plan), "RESULT")
 }
 
-pub(super) fn claim(cluster: &ClusterId, group: &GroupId) -> Key {
-    Key::new(of_group("CLAIM", cluster, group), ALONE)
+pub(super) fn claim(group: &GroupKey) -> Key {
+    Key::new(of_group("CLAIM", group), ALONE)
 }
 
 /// Who asked by the execution of a name.
@@ -191,22 +190,22 @@ pub(super) fn audit_told(execution: &ExecutionArn) -> Key {
 /// Of the sort keys of the places in a ring of samples.
 pub(super) const PLACES: &str = "PLACE#";
 
-pub(super) fn samples(cluster: &ClusterId, group: &GroupId) -> String {
-    of_group("SAMPLE", cluster, group)
+pub(super) fn samples(group: &GroupKey) -> String {
+    of_group("SAMPLE", group)
 }
 
 /// Where a ring of samples stands.
-pub(super) fn sample_head(cluster: &ClusterId, group: &GroupId) -> Key {
-    Key::new(samples(cluster, group), "HEAD")
+pub(super) fn sample_head(group: &GroupKey) -> Key {
+    Key::new(samples(group), "HEAD")
 }
 
 /// Which probes of a group are under way, and which ended the process that read.
-pub(super) fn probe_notes(cluster: &ClusterId, group: &GroupId) -> Key {
-    Key::new(samples(cluster, group), "PROBES")
+pub(super) fn probe_notes(group: &GroupKey) -> Key {
+    Key::new(samples(group), "PROBES")
 }
 
-pub(super) fn sample_place(cluster: &ClusterId, group: &GroupId, place: u64) -> Key {
-    Key::new(samples(cluster, group), format!("{PLACES}{place:02}"))
+pub(super) fn sample_place(group: &GroupKey, place: u64) -> Key {
+    Key::new(samples(group), format!("{PLACES}{place:02}"))
 }
 
 /// The runs of the guard over a group, of a cluster by its name in the configuration: its own id need not be known.
@@ -302,13 +301,13 @@ mod tests {
 
     use super::*;
 
-    fn group(name: &str) -> GroupId {
-        GroupId(name.to_owned())
+    fn group(cluster: &str, name: &str) -> GroupKey {
+        GroupKey::new(ClusterId(cluster.to_owned()), GroupId(name.to_owned()))
     }
 
     #[test]
     fn parts_never_run_into_each_other() {
-        let pk = |c: &str, g: &str| checkpoints(&ClusterId(c.to_owned()), &group(g));
+        let pk = |c: &str, g: &str| checkpoints(&group(c, g));
         assert_eq!(pk("a#b", "c%"), "CHECKPOINT#a%23b#c%25");
         assert_ne!(pk("a#b", "c"), pk("a", "b#c"));
         assert_ne!(pk("a", "%23"), pk("a", "#"));
@@ -328,9 +327,9 @@ mod tests {
         ) {
             let a = Timestamp::new(a, nanos_a).unwrap();
             let b = Timestamp::new(b, nanos_b).unwrap();
-            let (cluster, group) = (ClusterId("c".to_owned()), group("g"));
+            let group = group("c", "g");
             let id = CheckpointId("i".to_owned());
-            let sk = |at| checkpoint(&cluster, &group, at, &id).sk;
+            let sk = |at| checkpoint(&group, at, &id).sk;
             prop_assert_eq!(sk(a).cmp(&sk(b)), a.cmp(&b));
             prop_assert_eq!(instant(a).parse::<Timestamp>().unwrap(), a);
         }
@@ -339,7 +338,7 @@ mod tests {
     /// Amazon DynamoDB, "Naming rules and data types": 2,048 bytes for a partition key, 1,024 for a sort key.
     #[test]
     fn the_longest_name_of_a_group_fits_every_key() {
-        let cluster = ClusterId("c".repeat(64));
+        let cluster = "c".repeat(64);
         let at = Timestamp::from_second(1_800_000_000).unwrap();
         let ulid = "0".repeat(26);
         for name in [
@@ -347,30 +346,27 @@ mod tests {
             "#".repeat(GroupId::LONGEST / 3),
             "注".repeat(GroupId::LONGEST / 3),
         ] {
-            let group = group(&name);
-            assert_eq!(group.check(), Ok(()));
+            let group = group(&cluster, &name);
+            assert_eq!(group.group.check(), Ok(()));
             let id = CheckpointId(ulid.clone());
             let keys = [
-                checkpoint(&cluster, &group, at, &id),
-                Key::new(
-                    checkpoint_chunks(&cluster, &group, &id),
-                    chunk(&"f".repeat(64), 0),
-                ),
-                checkpointed_group(&cluster, &group),
-                run(&cluster, &group, at),
-                claim(&cluster, &group),
+                checkpoint(&group, at, &id),
+                Key::new(checkpoint_chunks(&group, &id), chunk(&"f".repeat(64), 0)),
+                checkpointed_group(&group),
+                run(&group, at),
+                claim(&group),
                 audit(
-                    Some(&cluster),
-                    Some(&group),
+                    Some(&group.cluster_id),
+                    Some(&group.group),
                     at,
                     &ExecutionArn("e".repeat(200)),
                 ),
-                sample_place(&cluster, &group, 0),
-                guard_run(&cluster.0, &group, at, &ulid),
-                told(&cluster.0, &group),
+                sample_place(&group, 0),
+                guard_run(&cluster, &group.group, at, &ulid),
+                told(&cluster, &group.group),
                 incident(&Subject::Group {
-                    cluster: cluster.0.clone(),
-                    group: group.clone(),
+                    cluster: cluster.clone(),
+                    group: group.group.clone(),
                 }),
             ];
             for Key { pk, sk } in keys {
@@ -382,8 +378,8 @@ mod tests {
                 );
             }
         }
-        let too_long = group(&"a".repeat(1_100));
-        assert!(checkpointed_group(&cluster, &too_long).sk.len() > 1_024);
+        let too_long = group(&cluster, &"a".repeat(1_100));
+        assert!(checkpointed_group(&too_long).sk.len() > 1_024);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::keys;
 use super::table::{Write, back_off};
 use super::{Result, Store};
 use crate::domain::guard::probe::{ProbeNotes, READ_AGAIN_AFTER};
-use crate::domain::offset::{ClusterId, GroupId};
+use crate::domain::ids::GroupKey;
 
 /// How long they are kept after the last of them is of use.
 const KEPT: SignedDuration = SignedDuration::from_hours(1);
@@ -21,8 +21,8 @@ impl Store {
     ///
     /// # Errors
     /// The table cannot be reached.
-    pub async fn probe_notes(&self, cluster: &ClusterId, group: &GroupId) -> Result<ProbeNotes> {
-        let written = self.written_notes(cluster, group).await;
+    pub async fn probe_notes(&self, group: &GroupKey) -> Result<ProbeNotes> {
+        let written = self.written_notes(group).await;
         let written = written.map_err(|cause| cause.of("probe_notes"))?;
         Ok(notes_of(written.as_deref()))
     }
@@ -34,17 +34,16 @@ impl Store {
     /// The table cannot be reached, or other runs keep changing it.
     pub async fn change_probe_notes(
         &self,
-        cluster: &ClusterId,
-        group: &GroupId,
+        group: &GroupKey,
         now: Timestamp,
         change: impl Fn(&mut ProbeNotes),
     ) -> Result<ProbeNotes> {
         let changed = async {
             for tries in 0..TRIES {
-                let before = self.written_notes(cluster, group).await?;
+                let before = self.written_notes(group).await?;
                 let mut notes = notes_of(before.as_deref());
                 change(&mut notes);
-                let key = keys::probe_notes(cluster, group);
+                let key = keys::probe_notes(group);
                 let note = Write::change(key, "SET #notes = :notes, #ttl = :ttl")
                     .value(":notes", text(serde_json::json!(notes).to_string()))
                     .value(":ttl", ttl(now + READ_AGAIN_AFTER + KEPT));
@@ -67,12 +66,8 @@ impl Store {
     }
 
     /// The notes as they are written.
-    async fn written_notes(
-        &self,
-        cluster: &ClusterId,
-        group: &GroupId,
-    ) -> Result<Option<String>, Cause> {
-        let item = self.get(&keys::probe_notes(cluster, group)).await?;
+    async fn written_notes(&self, group: &GroupKey) -> Result<Option<String>, Cause> {
+        let item = self.get(&keys::probe_notes(group)).await?;
         let notes = item.as_ref().and_then(|item| item.text("notes").ok());
         Ok(notes.map(str::to_owned))
     }

@@ -13,7 +13,7 @@ use super::keys::{self, ANSWERS, Key, OPEN};
 use super::pack::Packed;
 use super::table::{Change, Range, Transacted, Updated, Write, back_off};
 use super::{Result, Store};
-use crate::domain::ids::{ExecutionArn, PlanId};
+use crate::domain::ids::{ExecutionArn, GroupKey, PlanId};
 use crate::domain::offset::{ClusterId, GroupId, TopicPartition};
 use crate::domain::recovery::{
     AlterAnswer, Claim, Outcome, PartitionOutcome, PreImage, Quiet, Recovery,
@@ -87,7 +87,7 @@ impl Store {
             if ended {
                 return Err(ENDED);
             }
-            if let Some(there) = self.try_claim(&r.cluster_id, &r.group).await?
+            if let Some(there) = self.try_claim(&r.group_key()).await?
                 && there.expires_at > now
                 && there.execution != claim.execution
             {
@@ -171,18 +171,14 @@ impl Store {
     ///
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
-    pub async fn claim(&self, cluster: &ClusterId, group: &GroupId) -> Result<Option<Claim>> {
-        self.try_claim(cluster, group)
+    pub async fn claim(&self, group: &GroupKey) -> Result<Option<Claim>> {
+        self.try_claim(group)
             .await
             .map_err(|cause| cause.of("claim"))
     }
 
-    pub(super) async fn try_claim(
-        &self,
-        cluster: &ClusterId,
-        group: &GroupId,
-    ) -> Result<Option<Claim>, Cause> {
-        let Some(item) = self.get(&keys::claim(cluster, group)).await? else {
+    pub(super) async fn try_claim(&self, group: &GroupKey) -> Result<Option<Claim>, Cause> {
+        let Some(item) = self.get(&keys::claim(group)).await? else {
             return Ok(None);
         };
         Ok(Some(Claim {
@@ -215,12 +211,11 @@ impl Store {
     /// The table cannot be reached.
     pub async fn renew_claim(
         &self,
-        cluster: &ClusterId,
-        group: &GroupId,
+        group: &GroupKey,
         execution: &ExecutionArn,
         expires_at: Timestamp,
     ) -> Result<bool> {
-        let renew = Write::change(keys::claim(cluster, group), "SET #expires_at = :at")
+        let renew = Write::change(keys::claim(group), "SET #expires_at = :at")
             .when("#execution = :execution")
             .value(":at", time(expires_at))
             .value(":execution", text(&execution.0));
@@ -617,7 +612,7 @@ fn take_claim(r: &Recovery, claim: &Claim, now: Timestamp) -> Write {
 }
 
 fn claim_item(r: &Recovery, claim: &Claim) -> Item {
-    item(keys::claim(&r.cluster_id, &r.group))
+    item(keys::claim(&r.group_key()))
         .with("execution", text(&claim.execution.0))
         .with("plan", text(&claim.plan.0))
         .with("expires_at", time(claim.expires_at))

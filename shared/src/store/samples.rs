@@ -17,7 +17,7 @@ use super::pack::Packed;
 use super::table::{Range, Transacted, Write};
 use super::{Result, Store};
 use crate::domain::guard::sample::{LATEST_RUNS, Sample};
-use crate::domain::offset::{ClusterId, GroupId};
+use crate::domain::ids::GroupKey;
 
 /// How many runs are remembered. Two hours of the usual schedule.
 pub const RING_RUNS: u64 = 24;
@@ -76,26 +76,16 @@ impl Store {
     ///
     /// # Errors
     /// The table cannot be reached, or what says where the ring stands is damaged.
-    pub async fn samples(
-        &self,
-        cluster: &ClusterId,
-        group: &GroupId,
-        now: Timestamp,
-    ) -> Result<Ring> {
-        self.try_samples(cluster, group, now)
+    pub async fn samples(&self, group: &GroupKey, now: Timestamp) -> Result<Ring> {
+        self.try_samples(group, now)
             .await
             .map_err(|cause| cause.of("samples"))
     }
 
-    async fn try_samples(
-        &self,
-        cluster: &ClusterId,
-        group: &GroupId,
-        now: Timestamp,
-    ) -> Result<Ring, Cause> {
-        let pk = keys::samples(cluster, group);
+    async fn try_samples(&self, group: &GroupKey, now: Timestamp) -> Result<Ring, Cause> {
+        let pk = keys::samples(group);
         // The head first: a run that is stored in between then finds the ring changed.
-        let head = self.sample_head(cluster, group).await?;
+        let head = self.sample_head(group).await?;
         let places = Range::Prefix(keys::PLACES.to_owned());
         let mut runs = Vec::new();
         for item in self.query(&pk, places, "").await? {
@@ -127,19 +117,14 @@ impl Store {
     ///
     /// # Errors
     /// The table cannot be reached, or what says where the ring stands is damaged.
-    pub async fn latest_looks(
-        &self,
-        cluster: &ClusterId,
-        group: &GroupId,
-        now: Timestamp,
-    ) -> Result<Vec<Sample>> {
+    pub async fn latest_looks(&self, group: &GroupKey, now: Timestamp) -> Result<Vec<Sample>> {
         let read = async {
-            let head = self.sample_head(cluster, group).await?;
+            let head = self.sample_head(group).await?;
             let newest = head.newest.map_or(0, |(number, _)| number);
-            let pk = keys::samples(cluster, group);
+            let pk = keys::samples(group);
             let mut latest = Vec::new();
             for number in newest.saturating_sub(u64::from(LATEST_RUNS) - 1).max(1)..=newest {
-                let key = keys::sample_place(cluster, group, number % RING_RUNS);
+                let key = keys::sample_place(group, number % RING_RUNS);
                 let Some(item) = self.get(&key).await? else {
                     continue;
                 };
@@ -162,8 +147,8 @@ impl Store {
         read.await.map_err(|cause: Cause| cause.of("latest_looks"))
     }
 
-    async fn sample_head(&self, cluster: &ClusterId, group: &GroupId) -> Result<Head, Cause> {
-        match self.get(&keys::sample_head(cluster, group)).await? {
+    async fn sample_head(&self, group: &GroupKey) -> Result<Head, Cause> {
+        match self.get(&keys::sample_head(group)).await? {
             None => Ok(Head::default()),
             Some(item) => Ok(Head::of(&item)?),
         }
@@ -188,22 +173,20 @@ impl Store {
     /// They are too big, or the table cannot be reached.
     pub async fn put_samples(
         &self,
-        cluster: &ClusterId,
-        group: &GroupId,
+        group: &GroupKey,
         ring_seq: u64,
         looks: &[Sample],
         least_apart: SignedDuration,
         now: Timestamp,
     ) -> Result<bool> {
-        self.try_put_samples(cluster, group, ring_seq, looks, least_apart, now)
+        self.try_put_samples(group, ring_seq, looks, least_apart, now)
             .await
             .map_err(|cause| cause.of("put_samples"))
     }
 
     async fn try_put_samples(
         &self,
-        cluster: &ClusterId,
-        group: &GroupId,
+        group: &GroupKey,
         ring_seq: u64,
         looks: &[Sample],
         least_apart: SignedDuration,
@@ -212,7 +195,7 @@ impl Store {
         let Some(run) = looks.first().map(|look| look.run) else {
             return Ok(true);
         };
-        let head = self.sample_head(cluster, group).await?;
+        let head = self.sample_head(group).await?;
         if head.seq != ring_seq {
             return Ok(false);
         }
@@ -220,7 +203,7 @@ impl Store {
         let columns: Vec<_> = looks.iter().map(Look::from).collect();
         let packed = Packed::new(&columns)?;
         let expires_at = now + KEPT;
-        let key = keys::sample_place(cluster, group, run_number % RING_RUNS);
+        let key = keys::sample_place(group, run_number % RING_RUNS);
         let chunks_until = Some(expires_at + CHUNKS_OUTLIVE);
         let body = self
             .put_body(&BODY, &packed, IN_ITEM, &key.pk, chunks_until)
@@ -230,7 +213,7 @@ impl Store {
             .with("run", time(run))
             .with("ttl", ttl(expires_at))
             .with_all(body);
-        let head = item(keys::sample_head(cluster, group))
+        let head = item(keys::sample_head(group))
             .with("seq", number(ring_seq + 1))
             .with("number", number(run_number))
             .with("run", time(run))

@@ -172,8 +172,8 @@ impl Case {
             "{open:?}"
         );
         let group = GroupId(self.group.clone());
-        let cluster = self.world.cluster_id();
-        assert_eq!(self.world.store.claim(&cluster, &group).await?, None);
+        let group = self.world.key_of(&group);
+        assert_eq!(self.world.store.claim(&group).await?, None);
         Ok(())
     }
 
@@ -283,15 +283,12 @@ async fn stopped_while_it_plans() -> Outcome {
         .ok_or("no execution")?;
     let input = json!({"request": case.world.rewind(&case.group, &case.target)});
     let read = async |_: &str| Ok(GroupReader::connect(settings.clone())?);
-    let late = plan::run(
-        &config,
-        &case.world.store,
-        &execution.arn,
-        found.started_at,
-        &input,
-        read,
-    );
-    let late = late.await;
+    let step = plan::PlanTask {
+        execution: &execution.arn,
+        started_at: found.started_at,
+        input: &input,
+    };
+    let late = plan::run(&config, &case.world.store, &step, read).await;
     assert!(matches!(late, Err(AppError::Store(_))), "{late:?}");
     case.nothing_is_open(&execution).await?;
     case.told_once(&execution, "NOT_PLANNED").await?;

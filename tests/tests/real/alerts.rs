@@ -74,7 +74,7 @@ async fn an_alert_is_told_once_and_on_record(world: &World) -> Outcome {
         ("SUCCEEDED", "GUARD_CRITICAL")
     );
 
-    let audits = world.store.audits(&world.cluster_id(), &run.group).await?;
+    let audits = world.store.audits(&world.key_of(&run.group)).await?;
     let [audit] = &audits[..] else {
         return Err(format!("{audits:?}").into());
     };

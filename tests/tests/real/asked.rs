@@ -144,7 +144,7 @@ impl Asked {
     /// Whether the group is claimed for a recovery.
     pub(crate) async fn is_claimed(&self, world: &World) -> Result<bool> {
         let group = GroupId(self.group.clone());
-        let claim = world.store.claim(&world.cluster_id(), &group).await?;
+        let claim = world.store.claim(&world.key_of(&group)).await?;
         Ok(claim.is_some())
     }
 

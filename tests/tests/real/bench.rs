@@ -16,7 +16,7 @@ use offset_guard::app::{apply, approval, checkpoint, observe, plan, report, veri
 use offset_guard::config::Config;
 use offset_guard::domain::approval::{AlterRequest, Approval, Change, Decision};
 use offset_guard::domain::audit::Audit;
-use offset_guard::domain::ids::{ExecutionArn, PlanId};
+use offset_guard::domain::ids::{ExecutionArn, GroupKey, PlanId};
 use offset_guard::domain::offset::TopicPartition;
 use offset_guard::domain::plan::{Plan, PlanResult};
 use offset_guard::domain::recovery::AlterAnswer;
@@ -188,15 +188,12 @@ impl Bench {
     }
 
     async fn plan_step(&self, input: &Value) -> Result<PlanId> {
-        let answer = plan::run(
-            &self.config,
-            &self.store,
-            &self.execution,
-            self.started_at,
+        let step = plan::PlanTask {
+            execution: &self.execution,
+            started_at: self.started_at,
             input,
-            self.reads(),
-        )
-        .await?;
+        };
+        let answer = plan::run(&self.config, &self.store, &step, self.reads()).await?;
         if answer.verdict == PlanVerdict::NeedsApproval {
             return Ok(answer.plan_id);
         }
@@ -382,7 +379,12 @@ impl Bench {
         let audit = audit.ok_or("there is no audit record")?;
         let cluster = audit.cluster_id.clone().ok_or("no cluster")?;
         let group = audit.group.clone().ok_or("no group")?;
-        if self.store.claim(&cluster, &group).await?.is_some() {
+        if self
+            .store
+            .claim(&GroupKey::new(cluster, group))
+            .await?
+            .is_some()
+        {
             return Err("the claim is not released".into());
         }
         if !self.store.open_recoveries().await?.is_empty() {

@@ -67,10 +67,7 @@ async fn headers(
 ) -> Result<Vec<CheckpointHeader>, Box<dyn std::error::Error>> {
     let group = GroupId(group.to_owned());
     let now = Timestamp::now();
-    Ok(world
-        .store
-        .headers(&world.cluster_id(), &group, now)
-        .await?)
+    Ok(world.store.headers(&world.key_of(&group), now).await?)
 }
 
 async fn newest(world: &World, group: &str) -> Result<Checkpoint, Box<dyn std::error::Error>> {
@@ -79,7 +76,7 @@ async fn newest(world: &World, group: &str) -> Result<Checkpoint, Box<dyn std::e
     let group = GroupId(group.to_owned());
     Ok(world
         .store
-        .checkpoint(&world.cluster_id(), &group, header)
+        .checkpoint(&world.key_of(&group), header)
         .await?)
 }
 
@@ -231,7 +228,7 @@ async fn overlapping_runs_store_two_whole_checkpoints(world: &World) -> Outcome 
     for header in &headers {
         let whole = world
             .store
-            .checkpoint(&world.cluster_id(), &group_id, header)
+            .checkpoint(&world.key_of(&group_id), header)
             .await?;
         assert_eq!(offsets(&whole, &topic), [Some(3), Some(4)]);
         assert_eq!((&header.anomalies, header.expires_at), (&Vec::new(), None));
@@ -390,8 +387,7 @@ async fn what_expired_is_not_offered(world: &World) -> Outcome {
     world
         .store
         .retire(
-            &world.cluster_id(),
-            &GroupId(group.clone()),
+            &world.key_of(&GroupId(group.clone())),
             &headers.iter().collect::<Vec<_>>(),
             past,
         )

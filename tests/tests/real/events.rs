@@ -231,7 +231,7 @@ async fn reconciled(
         let cut_off = examples.start("recovery-rewind-before", request).await?;
         examples.link().await?;
         let group = GroupId(GROUP.to_owned());
-        let claim = world.store.claim(&world.cluster_id(), &group).await?;
+        let claim = world.store.claim(&world.key_of(&group)).await?;
         let plan = claim.ok_or("nobody holds the group")?.plan.0;
         cut_off.abort().await?;
         let ended = [

@@ -71,7 +71,7 @@ async fn a_reconcile_against_a_running_execution_changes_nothing() -> Outcome {
     let held = async || {
         let claim = world
             .store
-            .claim(&world.cluster_id(), &GroupId(group.clone()))
+            .claim(&world.key_of(&GroupId(group.clone())))
             .await?;
         claim.ok_or_else(|| Box::<dyn Error>::from("nobody holds the group"))
     };

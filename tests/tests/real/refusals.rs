@@ -169,11 +169,7 @@ impl<'a> Scene<'a> {
     /// Nobody holds the group.
     async fn is_free(&self) -> Result<(), Box<dyn Error>> {
         let group = GroupId(self.group.clone());
-        let claim = self
-            .world
-            .store
-            .claim(&self.world.cluster_id(), &group)
-            .await?;
+        let claim = self.world.store.claim(&self.world.key_of(&group)).await?;
         assert_eq!(claim, None);
         Ok(())
     }

@@ -89,7 +89,7 @@ async fn a_topic_that_may_not_be_read_is_told_before_anybody_is_asked() -> Outco
     );
     let claim = world
         .store
-        .claim(&world.cluster_id(), &GroupId(group.clone()))
+        .claim(&world.key_of(&GroupId(group.clone())))
         .await?;
     assert_eq!(claim, None);
 

@@ -129,7 +129,7 @@ async fn untold(world: &World) -> Result<Audit> {
     assert_eq!(approval.status, ApprovalStatus::Superseded);
     assert_eq!(approval.decided_by, None);
     let group = GroupId(group);
-    assert_eq!(world.store.claim(&world.cluster_id(), &group).await?, None);
+    assert_eq!(world.store.claim(&world.key_of(&group)).await?, None);
     let open = world.store.open_recoveries().await?;
     assert!(open.iter().all(|(open, _)| *open != plan));
     Ok(audit)

@@ -2,6 +2,7 @@ use offset_guard::app::{self, report};
 use offset_guard::domain::audit::{Audit, AuditPartition, AuditStatus};
 use offset_guard::domain::guard::answers::Answer;
 use offset_guard::domain::identity::{Identity, Requester};
+use offset_guard::domain::ids::GroupKey;
 use offset_guard::domain::offset::{ClusterId, GroupId};
 use offset_guard::domain::plan::{Plan, PlanDigest, PlanResult, Source};
 use offset_guard::domain::recovery::{Claim, LONGEST_REQUEST, Outcome, PartitionOutcome, Recovery};
@@ -13,8 +14,8 @@ use offset_guard_tests::context::context_of;
 use serde_json::json;
 
 use super::support::{
-    Item, Table, at, claim, cluster, commit, execution, group, partitions, plan, plan_id, race,
-    record, recovery,
+    Item, Table, at, claim, cluster, commit, execution, group, group_key, key_of, partitions, plan,
+    plan_id, race, record, recovery,
 };
 
 const PK: &str = "AUDIT#5L6g3nShT-eMCtK--X86sw#shipment-sync";
@@ -72,13 +73,13 @@ async fn closing_ends_the_recovery_and_lets_the_group_go() {
     assert_eq!(close(&store, &audit).await, Closed::Now);
     let closed = store.recovery(&plan_id(1)).await.unwrap().unwrap();
     assert_eq!(closed.closed_at, Some(at(1)));
-    assert_eq!(store.claim(&cluster(), &group()).await.unwrap(), None);
+    assert_eq!(store.claim(&group_key()).await.unwrap(), None);
     assert_eq!(store.open_recoveries().await.unwrap(), []);
-    let moved = store.last_recovery_end(&cluster(), &group()).await;
+    let moved = store.last_recovery_end(&group_key()).await;
     assert_eq!(moved.unwrap(), Some(at(1)));
     let kept = store.audit_of(&execution(1)).await.unwrap();
     assert_eq!(kept.as_ref(), Some(&audit));
-    assert_eq!(store.audits(&cluster(), &group()).await.unwrap(), [audit]);
+    assert_eq!(store.audits(&group_key()).await.unwrap(), [audit]);
     // For ever.
     let items = table.items(PK).await;
     assert!(items.iter().all(|item: &Item| !item.contains_key("ttl")));
@@ -114,7 +115,7 @@ async fn of_twenty_ends_of_one_execution_one_is_written() {
     .await;
     let written: Vec<_> = (0..20).filter(|n| outcomes[*n] == Closed::Now).collect();
     assert_eq!(written.len(), 1);
-    let audits = store.audits(&cluster(), &group()).await.unwrap();
+    let audits = store.audits(&group_key()).await.unwrap();
     assert_eq!(audits.len(), 1);
     assert_eq!(audits[0].message, format!("reporter {}", written[0]));
     assert_eq!(
@@ -134,7 +135,7 @@ async fn a_claim_that_another_execution_took_over_stays() {
     let taken = store.open_recovery(&recovery(2), &theirs, at(1000)).await;
     assert_eq!(taken.unwrap(), Opened::Yes);
     assert_eq!(close(&store, &audit(1, None)).await, Closed::Now);
-    let held = store.claim(&cluster(), &group()).await.unwrap();
+    let held = store.claim(&group_key()).await.unwrap();
     assert_eq!(held, Some(theirs));
     let open = store.open_recoveries().await.unwrap();
     assert_eq!(open, [(plan_id(2), execution(2))]);
@@ -168,7 +169,7 @@ async fn a_claim_that_is_taken_over_at_the_same_moment_stays() {
             (closed.unwrap(), opened.unwrap()),
             (Closed::Now, Opened::Yes)
         );
-        let held = store.claim(&cluster(), &group).await.unwrap();
+        let held = store.claim(&key_of(&group)).await.unwrap();
         assert_eq!(held, Some(claim));
     }
 }
@@ -185,7 +186,7 @@ async fn an_execution_that_does_not_own_the_recovery_leaves_it_alone() {
     assert_eq!(close(&store, &refused).await, Closed::Now);
     let still = store.recovery(&plan_id(1)).await.unwrap().unwrap();
     assert_eq!(still.closed_at, None);
-    let held = store.claim(&cluster(), &group()).await.unwrap();
+    let held = store.claim(&group_key()).await.unwrap();
     assert_eq!(held, Some(claim(1, at(1000))));
     assert_eq!(store.open_recoveries().await.unwrap().len(), 1);
 }
@@ -203,7 +204,7 @@ async fn what_never_came_to_a_recovery_or_to_a_group_is_recorded_all_the_same() 
     assert_eq!(close(&store, &nowhere).await, Closed::Now);
     assert_eq!(store.audit_of(&execution(2)).await.unwrap(), Some(nowhere));
     assert_eq!(store.audit_of(&execution(3)).await.unwrap(), None);
-    assert_eq!(store.audits(&cluster(), &group()).await.unwrap(), [dry_run]);
+    assert_eq!(store.audits(&group_key()).await.unwrap(), [dry_run]);
     assert_eq!(store.recovery(&plan_id(1)).await.unwrap(), None);
 }
 
@@ -231,7 +232,7 @@ async fn only_what_moved_the_group_or_may_have_is_noted_as_that() {
         let mut audit = audit(n, outcome);
         audit.group = Some(group.clone());
         assert_eq!(close(&store, &audit).await, Closed::Now);
-        let moved = store.last_recovery_end(&cluster(), &group).await.unwrap();
+        let moved = store.last_recovery_end(&key_of(&group)).await.unwrap();
         assert_eq!(moved, noted.then_some(audit.at), "{:?}", audit.outcome);
     }
 }
@@ -245,7 +246,7 @@ async fn a_group_is_held_until_nothing_of_an_apply_can_be_under_way() {
     assert!(store.begin_apply(&plan_id(1), at(60)).await.unwrap());
     assert_eq!(close(&store, &audit(1, None)).await, Closed::Now);
     let until = at(60) + LONGEST_REQUEST;
-    let held = store.claim(&cluster(), &group()).await.unwrap();
+    let held = store.claim(&group_key()).await.unwrap();
     assert_eq!(held, Some(claim(1, until)));
     let next = |now| {
         let store = store.clone();
@@ -256,7 +257,7 @@ async fn a_group_is_held_until_nothing_of_an_apply_can_be_under_way() {
         }
     };
     assert_eq!(next(at(74)).await, Opened::HeldBy(claim(1, until)));
-    let moved = store.last_recovery_end(&cluster(), &group()).await;
+    let moved = store.last_recovery_end(&group_key()).await;
     assert_eq!(moved.unwrap(), Some(at(1)), "it may have been");
 
     assert_eq!(next(until).await, Opened::Yes);
@@ -264,7 +265,7 @@ async fn a_group_is_held_until_nothing_of_an_apply_can_be_under_way() {
     store.end_apply(&plan_id(2), at(160), at(0)).await.unwrap();
     let ended = audit(2, Some(Outcome::NotApplied));
     assert_eq!(close(&store, &ended).await, Closed::Now);
-    assert_eq!(store.claim(&cluster(), &group()).await.unwrap(), None);
+    assert_eq!(store.claim(&group_key()).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -288,7 +289,7 @@ async fn a_plan_step_that_failed_after_its_claim_lets_the_group_go() {
     let ctx = context_of(&store);
     let reported = report::report_execution(&ctx, &execution(1), Some(at(0)), &state).await;
     assert_eq!(reported.unwrap().code, "NOT_PLANNED");
-    assert_eq!(store.claim(&cluster(), &group()).await.unwrap(), None);
+    assert_eq!(store.claim(&group_key()).await.unwrap(), None);
     assert_eq!(store.open_recoveries().await.unwrap(), []);
     // A step of it that is late sends nothing.
     assert!(!store.may_send(&plan).await.unwrap().0);
@@ -299,16 +300,13 @@ async fn a_plan_step_that_failed_after_its_claim_lets_the_group_go() {
 async fn an_end_that_is_reported_late_does_not_move_the_last_recovery_back() {
     let table = Table::new().await;
     let store = table.store();
-    store
-        .note_moved(&cluster(), &group(), at(99))
-        .await
-        .unwrap();
+    store.note_moved(&group_key(), at(99)).await.unwrap();
     open(&store, 1).await;
     assert_eq!(
         close(&store, &audit(1, Some(Outcome::Verified))).await,
         Closed::Now
     );
-    let moved = store.last_recovery_end(&cluster(), &group()).await;
+    let moved = store.last_recovery_end(&group_key()).await;
     assert_eq!(moved.unwrap(), Some(at(99)));
 }
 
@@ -335,15 +333,18 @@ async fn audits_come_newest_first_however_big() {
         audits.push(audit);
     }
     audits.sort_by_key(|audit| std::cmp::Reverse(audit.at));
-    assert_eq!(store.audits(&cluster(), &group()).await.unwrap(), audits);
+    assert_eq!(store.audits(&group_key()).await.unwrap(), audits);
     let body = &table.items(PK).await[0]["body"];
     println!(
         "an audit of 10,000 partitions: {} bytes",
         body.as_b().unwrap().as_ref().len()
     );
     let (other, none) = (ClusterId("other".to_owned()), GroupId("none".to_owned()));
-    assert_eq!(store.audits(&other, &group()).await.unwrap(), []);
-    assert_eq!(store.audits(&cluster(), &none).await.unwrap(), []);
+    assert_eq!(
+        store.audits(&GroupKey::new(other, group())).await.unwrap(),
+        []
+    );
+    assert_eq!(store.audits(&key_of(&none)).await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -357,7 +358,7 @@ async fn an_execution_that_is_reported_on_opens_nothing_any_more() {
         .open_recovery(&recovery(1), &claim(1, at(1000)), at(0))
         .await;
     assert_eq!(late.unwrap_err().class, ErrorClass::Conflict);
-    assert_eq!(store.claim(&cluster(), &group()).await.unwrap(), None);
+    assert_eq!(store.claim(&group_key()).await.unwrap(), None);
     assert_eq!(store.open_recoveries().await.unwrap(), []);
 }
 
@@ -373,7 +374,7 @@ async fn what_was_opened_right_before_the_report_is_ended_by_the_next() {
     assert_eq!(store.open_recoveries().await.unwrap().len(), 1);
     assert_eq!(close(&store, &audit(1, None)).await, Closed::Already);
     assert_eq!(store.open_recoveries().await.unwrap(), []);
-    assert_eq!(store.claim(&cluster(), &group()).await.unwrap(), None);
+    assert_eq!(store.claim(&group_key()).await.unwrap(), None);
     assert_eq!(store.audit_of(&execution(1)).await.unwrap(), Some(blind));
 }
 
@@ -419,10 +420,10 @@ async fn skips_are_counted_by_partition_where_they_moved_it_or_may_have() {
     planless.plan = None;
     assert_eq!(close(&store, &planless).await, Closed::Now);
 
-    let skips = store.skips_since(&cluster(), &group(), at(1)).await;
+    let skips = store.skips_since(&group_key(), at(1)).await;
     let counted: Vec<_> = partitions(3).zip([5, 4, 5]).collect();
     assert_eq!(skips.unwrap().into_iter().collect::<Vec<_>>(), counted);
-    let none = store.skips_since(&cluster(), &group(), at(11)).await;
+    let none = store.skips_since(&group_key(), at(11)).await;
     assert!(none.unwrap().is_empty());
 }
 
@@ -466,10 +467,7 @@ async fn what_was_rejected_or_not_answered_is_read_with_its_plan() {
     ] {
         close(&store, &audit).await;
     }
-    let found = store
-        .answered_since(&cluster(), &group(), at(2))
-        .await
-        .unwrap();
+    let found = store.answered_since(&group_key(), at(2)).await.unwrap();
     let rejected = |reason: &str| Answer::Rejected {
         by: "grace".to_owned(),
         reason: reason.to_owned(),

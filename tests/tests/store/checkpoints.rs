@@ -6,14 +6,14 @@ use offset_guard::domain::checkpoint::{
     Anomaly, Checkpoint, CheckpointHeader, CheckpointPartition,
 };
 use offset_guard::domain::disowned::{Disowned, Undone};
-use offset_guard::domain::ids::{CheckpointId, PlanId};
+use offset_guard::domain::ids::{CheckpointId, GroupKey, PlanId};
 use offset_guard::domain::offset::{ClusterId, GroupId, TopicId, TopicPartition};
 use offset_guard::domain::plan::PartitionMove;
 use offset_guard::store::{ErrorClass, Opened, Put, Store};
 
 use super::support::{
-    Table, at, checkpoint, claim, client, cluster, commit, group, heavy, hours, log, partitions,
-    plan_id, race, recovery, sk,
+    Table, at, checkpoint, claim, client, cluster, commit, group_key, heavy, hours, key_of, log,
+    partitions, plan_id, race, recovery, sk,
 };
 
 const PK: &str = "CHECKPOINT#5L6g3nShT-eMCtK--X86sw#shipment-sync";
@@ -27,12 +27,9 @@ fn chunks_pk(c: &Checkpoint) -> String {
 
 async fn headers(store: &Store) -> Vec<CheckpointHeader> {
     let now = at(1_000_000);
-    let headers = store.headers(&cluster(), &group(), now).await.unwrap();
+    let headers = store.headers(&group_key(), now).await.unwrap();
     // Whatever a test lays: the newest alone is the first of all.
-    let newest = store
-        .newest_header(&cluster(), &group(), now)
-        .await
-        .unwrap();
+    let newest = store.newest_header(&group_key(), now).await.unwrap();
     assert_eq!(newest.as_ref(), headers.first());
     headers
 }
@@ -68,7 +65,7 @@ async fn a_checkpoint_comes_back_as_it_was() {
             expires_at: None,
         }]
     );
-    let back = store.checkpoint(&cluster(), &group(), &headers[0]).await;
+    let back = store.checkpoint(&group_key(), &headers[0]).await;
     assert_eq!(back.unwrap(), c);
 }
 
@@ -114,7 +111,7 @@ async fn ten_thousand_partitions_are_one_item_whatever_is_said_of_them_beside() 
     assert!(size("body") > 0);
     let headers = headers(&store).await;
     assert_eq!(headers[0].anomalies, c.anomalies);
-    let back = store.checkpoint(&cluster(), &group(), &headers[0]).await;
+    let back = store.checkpoint(&group_key(), &headers[0]).await;
     assert_eq!(back.unwrap(), c);
 }
 
@@ -129,12 +126,12 @@ async fn a_checkpoint_that_does_not_fit_an_item_goes_into_chunks() {
     let chunks = table.items(&chunks_pk(&c)).await;
     assert!(chunks.len() > 4, "{}", chunks.len());
     let header = &headers(&store).await[0];
-    let back = store.checkpoint(&cluster(), &group(), header).await;
+    let back = store.checkpoint(&group_key(), header).await;
     assert_eq!(back.unwrap(), c);
 
     // One chunk less is not a smaller checkpoint.
     table.delete(&chunks[2]).await;
-    let error = store.checkpoint(&cluster(), &group(), header).await;
+    let error = store.checkpoint(&group_key(), header).await;
     let error = error.unwrap_err();
     assert_eq!(
         (error.operation, error.class),
@@ -162,7 +159,7 @@ async fn without_its_header_a_checkpoint_is_invisible() {
     put(&store, &again).await;
     assert_eq!(ids(&store).await, [again.id.clone(), old.id]);
     let header = &headers(&store).await[0];
-    let back = store.checkpoint(&cluster(), &group(), header).await;
+    let back = store.checkpoint(&group_key(), header).await;
     assert_eq!(back.unwrap(), again);
 }
 
@@ -178,10 +175,7 @@ async fn a_damaged_body_is_an_error_and_not_a_checkpoint() {
     item.insert("body".to_owned(), AttributeValue::B(Blob::new(body)));
     table.put(item).await;
     let header = &headers(&store).await[0];
-    let error = store
-        .checkpoint(&cluster(), &group(), header)
-        .await
-        .unwrap_err();
+    let error = store.checkpoint(&group_key(), header).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Internal);
     assert_eq!(error.source.to_string(), "damaged: the hash differs");
 }
@@ -259,12 +253,9 @@ async fn an_expired_checkpoint_is_invisible_though_it_is_still_there() {
         put(&store, &checkpoint(n, at(i64::try_from(n).unwrap()))).await;
     }
     let all = headers(&store).await;
-    let (cluster, group) = (cluster(), group());
-    store
-        .retire(&cluster, &group, &[&all[2]], at(500))
-        .await
-        .unwrap();
-    let seen = async |now| store.headers(&cluster, &group, at(now)).await.unwrap();
+    let group = group_key();
+    store.retire(&group, &[&all[2]], at(500)).await.unwrap();
+    let seen = async |now| store.headers(&group, at(now)).await.unwrap();
     assert_eq!(seen(499).await.len(), 3);
     assert_eq!(seen(499).await[2].expires_at, Some(at(500)));
     assert_eq!(seen(500).await.len(), 2);
@@ -284,13 +275,10 @@ async fn retiring_leaves_pinned_ones_and_earlier_expiries_and_takes_chunks_along
     table.put(pinned).await;
 
     let before = headers(&store).await;
-    let (cluster, group) = (cluster(), group());
+    let group = group_key();
     let retire = async |seconds| {
         let all: Vec<_> = before.iter().collect();
-        store
-            .retire(&cluster, &group, &all, at(seconds))
-            .await
-            .unwrap();
+        store.retire(&group, &all, at(seconds)).await.unwrap();
     };
     retire(2_000_000).await;
     retire(3_000_000).await;
@@ -316,10 +304,10 @@ async fn disowning_is_exclusive_of_the_source_and_inclusive_of_the_apply() {
     for n in 0..6 {
         put(&store, &checkpoint(n, at(i64::try_from(n).unwrap() * 10))).await;
     }
-    let (cluster, group) = (cluster(), group());
+    let group = group_key();
     let disown = async |after, until, by: &PlanId| {
         let marked = store
-            .disown(&cluster, &group, (at(after), at(until)), by, &Undone::All)
+            .disown(&group, (at(after), at(until)), by, &Undone::All)
             .await;
         marked.unwrap()
     };
@@ -356,7 +344,7 @@ async fn twenty_plans_that_disown_the_same_time_mark_each_checkpoint_once() {
         async move {
             let by = plan_id(n);
             store
-                .disown(&cluster(), &group(), (at(-1), at(9)), &by, &Undone::All)
+                .disown(&group_key(), (at(-1), at(9)), &by, &Undone::All)
                 .await
                 .unwrap()
         }
@@ -382,9 +370,7 @@ async fn of_twenty_plans_that_undo_other_partitions_each_leaves_its_mark() {
             let undone = Undone::of(&[partition(round * 5 + n)]);
             tokio::spawn(async move {
                 let times = (at(-1), at(9));
-                let marked = store
-                    .disown(&cluster(), &group(), times, &by, &undone)
-                    .await;
+                let marked = store.disown(&group_key(), times, &by, &undone).await;
                 marked.unwrap()
             })
         });
@@ -402,14 +388,14 @@ async fn of_twenty_plans_that_undo_other_partitions_each_leaves_its_mark() {
     // Of what is undone nothing is shown in a history, and of another partition all is.
     let shown = async |n| {
         let past = store
-            .history(&cluster(), &group(), &of_partition(n), at(9), at(9))
+            .history(&group_key(), &of_partition(n), at(9), at(9))
             .await;
         past.unwrap().iter().all(|past| past.disowned)
     };
     assert!(shown(0).await);
     let by = plan_id(99);
     let again = store
-        .disown(&cluster(), &group(), (at(-1), at(9)), &by, &Undone::All)
+        .disown(&group_key(), (at(-1), at(9)), &by, &Undone::All)
         .await;
     assert_eq!(again.unwrap(), 2);
     assert!(headers(&store).await.iter().all(|h| h.disowned.is_whole()));
@@ -456,10 +442,7 @@ async fn what_was_read_while_a_recovery_moved_the_group_is_no_checkpoint() {
         "it is over, reported or not"
     );
     // Once it is reported on, the group remembers when.
-    store
-        .note_moved(&cluster(), &group(), at(50))
-        .await
-        .unwrap();
+    store.note_moved(&group_key(), at(50)).await.unwrap();
     assert_eq!(read(7, 50, 60).await, Put::Moved);
     assert_eq!(read(8, 51, 60).await, Put::Stored);
     let stored = ids(&store).await;
@@ -486,14 +469,11 @@ async fn groups_and_clusters_do_not_see_each_other() {
     }
     let mut seen = BTreeSet::new();
     for (n, (cluster, group)) in names.into_iter().enumerate() {
-        let (cluster, group) = (ClusterId(cluster.to_owned()), GroupId(group.to_owned()));
-        let headers = store.headers(&cluster, &group, at(1)).await.unwrap();
+        let group = GroupKey::new(ClusterId(cluster.to_owned()), GroupId(group.to_owned()));
+        let headers = store.headers(&group, at(1)).await.unwrap();
         assert_eq!(headers.len(), 1);
         assert_eq!(headers[0].id, checkpoint(n, at(0)).id);
-        let back = store
-            .checkpoint(&cluster, &group, &headers[0])
-            .await
-            .unwrap();
+        let back = store.checkpoint(&group, &headers[0]).await.unwrap();
         seen.insert((back.cluster_id.0, back.group.0));
     }
     assert_eq!(seen.len(), names.len());
@@ -503,11 +483,9 @@ async fn groups_and_clusters_do_not_see_each_other() {
 async fn the_head_counts_failures_since_the_newest_success() {
     let table = Table::new().await;
     let store = table.store();
-    let (cluster, group) = (cluster(), group());
+    let group = group_key();
     let note = async |seconds, result: Result<&CheckpointId, &str>| {
-        let noted = store
-            .note_checkpoint_run(&cluster, &group, at(seconds), result)
-            .await;
+        let noted = store.note_checkpoint_run(&group, at(seconds), result).await;
         noted.unwrap();
     };
     let (one, two) = (checkpoint(1, at(0)).id, checkpoint(2, at(0)).id);
@@ -539,11 +517,11 @@ async fn the_head_counts_failures_since_the_newest_success() {
 async fn the_last_recovery_never_goes_back() {
     let table = Table::new().await;
     let store = table.store();
-    let (cluster, group) = (cluster(), group());
-    let last = async || store.last_recovery_end(&cluster, &group).await.unwrap();
+    let group = group_key();
+    let last = async || store.last_recovery_end(&group).await.unwrap();
     assert_eq!(last().await, None);
     for (noted, expected) in [(20, 20), (10, 20), (30, 30)] {
-        store.note_moved(&cluster, &group, at(noted)).await.unwrap();
+        store.note_moved(&group, at(noted)).await.unwrap();
         assert_eq!(last().await, Some(at(expected)));
     }
 }
@@ -599,7 +577,7 @@ async fn a_group_with_checkpoints_is_remembered_for_a_time() {
     let named = |name: &str| GroupId(name.to_owned());
     let remember = async |name: &str, until| {
         store
-            .remember_group(&cluster(), &named(name), at(until))
+            .remember_group(&key_of(&named(name)), at(until))
             .await
             .unwrap();
     };
@@ -608,7 +586,7 @@ async fn a_group_with_checkpoints_is_remembered_for_a_time() {
     remember("a", 20).await;
     let other = ClusterId("another".to_owned());
     store
-        .remember_group(&other, &named("c"), at(20))
+        .remember_group(&GroupKey::new(other, named("c")), at(20))
         .await
         .unwrap();
     let remembered = async |now| {
@@ -623,7 +601,7 @@ async fn a_group_with_checkpoints_is_remembered_for_a_time() {
 /// What the history of partition 0 shows at `now`, of what was there until `until`: time, offset, disowned.
 async fn history(store: &Store, until: i64, now: i64) -> Vec<(i64, Option<i64>, bool)> {
     let past = store
-        .history(&cluster(), &group(), &of_partition(0), at(until), at(now))
+        .history(&group_key(), &of_partition(0), at(until), at(now))
         .await
         .unwrap();
     past.iter()
@@ -648,21 +626,19 @@ fn of_partition(partition: i32) -> PartitionMove {
 async fn the_history_of_a_partition_is_that_of_the_newest_checkpoints() {
     let table = Table::new().await;
     let store = table.store();
-    let (cluster, group) = (cluster(), group());
+    let group = group_key();
     // More than are shown, not in the order of their times.
     for n in (0..60).rev() {
         put(&store, &checkpoint(n, at(i64::try_from(n).unwrap()))).await;
     }
     let by = PlanId("P".to_owned());
     let undone = Undone::of(&[TopicPartition::new("shipments", 0)]);
-    let marked = store
-        .disown(&cluster, &group, (at(57), at(58)), &by, &undone)
-        .await;
+    let marked = store.disown(&group, (at(57), at(58)), &by, &undone).await;
     assert_eq!(marked.unwrap(), 1);
     let all = headers(&store).await;
     let oldest_shown = &all[47];
     store
-        .retire(&cluster, &group, &[oldest_shown], at(500))
+        .retire(&group, &[oldest_shown], at(500))
         .await
         .unwrap();
 
@@ -678,9 +654,9 @@ async fn the_history_of_a_partition_is_that_of_the_newest_checkpoints() {
 
     // No commit is said; another log's offsets and another partition's are not this one's.
     let of = |m: PartitionMove| {
-        let (store, cluster, group) = (&store, &cluster, &group);
+        let (store, group) = (&store, &group);
         async move {
-            let past = store.history(cluster, group, &m, at(0), at(100)).await;
+            let past = store.history(group, &m, at(0), at(100)).await;
             past.unwrap().iter().map(|p| p.offset).collect::<Vec<_>>()
         }
     };

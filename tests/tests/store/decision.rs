@@ -21,7 +21,9 @@ use offset_guard_tests::context::context;
 use serde_json::Value;
 
 use super::approvals::link;
-use super::support::{Item, Table, claim, cluster, group, plan, plan_id, record, recovery};
+use super::support::{
+    Item, Table, claim, cluster, group, group_key, plan, plan_id, record, recovery,
+};
 
 const EXECUTION: &str = "execution-1";
 const PAGE: &str = "ApprovalPageRole";
@@ -197,7 +199,7 @@ impl Case {
         };
         let now = Timestamp::now();
         let recovery = self.store.recovery(&self.plan.id).await.unwrap().unwrap();
-        let claim = self.store.claim(&cluster(), &group()).await.unwrap();
+        let claim = self.store.claim(&group_key()).await.unwrap();
         let seen = GroupObservation {
             cluster_id: cluster(),
             group: group(),

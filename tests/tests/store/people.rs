@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use offset_guard::app::approval::{Asking, admit_plan, request_approval};
-use offset_guard::app::plan::run;
+use offset_guard::app::plan::{PlanTask, run};
 use offset_guard::config::Config;
 use offset_guard::domain::approval::Decision;
 use offset_guard::domain::identity::{Identity, Requester};
@@ -65,10 +65,12 @@ async fn take_over(config: &Config, store: &Store) -> (PlanVerdict, String) {
         ))
     };
     let input = json!({ "plan_id": plan_id(1).0 });
-    let now = Timestamp::now();
-    let answer = run(config, store, &STARTED.into(), now, &input, connect)
-        .await
-        .unwrap();
+    let step = PlanTask {
+        execution: &STARTED.into(),
+        started_at: Timestamp::now(),
+        input: &input,
+    };
+    let answer = run(config, store, &step, connect).await.unwrap();
     (answer.verdict, answer.summary)
 }
 

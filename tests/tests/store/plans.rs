@@ -124,7 +124,12 @@ async fn tries_of_one_step_answer_with_the_plan_that_stands() {
                     "a group that is not configured is read".to_owned(),
                 ))
             };
-            app::plan::run(&config, &store, &execution(1), at(0), &input, connect).await
+            let step = app::plan::PlanTask {
+                execution: &execution(1),
+                started_at: at(0),
+                input: &input,
+            };
+            app::plan::run(&config, &store, &step, connect).await
         }
     })
     .await;

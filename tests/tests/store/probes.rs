@@ -4,11 +4,11 @@ use offset_guard::domain::guard::probe::{Begun, ProbeFault, ProbeNotes};
 use offset_guard::domain::offset::TopicPartition;
 use offset_guard::store::Store;
 
-use super::support::{Table, at, cluster, group};
+use super::support::{Table, at, group_key};
 
 async fn change(store: &Store, change: impl Fn(&mut ProbeNotes)) -> ProbeNotes {
-    let (cluster, group) = (cluster(), group());
-    let changed = store.change_probe_notes(&cluster, &group, at(0), change);
+    let group = group_key();
+    let changed = store.change_probe_notes(&group, at(0), change);
     changed.await.unwrap()
 }
 
@@ -27,7 +27,7 @@ async fn two_runs_undo_nothing_of_what_the_other_noted() {
     assert_eq!(left.forbid(&p, 43, at(4)), None);
     let ended = ProbeFault::Ended { at: at(2) };
     assert_eq!(left.forbid(&q, 7, at(4)), Some(ended));
-    let noted = store.probe_notes(&cluster(), &group()).await.unwrap();
+    let noted = store.probe_notes(&group_key()).await.unwrap();
     assert_eq!(noted, left);
 }
 
@@ -43,7 +43,7 @@ async fn what_many_runs_note_at_once_is_all_noted() {
         change(store, |notes| notes.begin(begun.clone()))
     });
     futures_util::future::join_all(noting).await;
-    let noted = store.probe_notes(&cluster(), &group()).await.unwrap();
+    let noted = store.probe_notes(&group_key()).await.unwrap();
     for begun in &begun {
         let forbidden = noted.forbid(&begun.partition, 43, at(2));
         assert_eq!(forbidden, Some(ProbeFault::BeingRead));

@@ -18,7 +18,9 @@ use offset_guard::ports::{BrokerError, ReadGroups};
 use offset_guard::store::{Opened, Store};
 use offset_guard::wire::CheckpointEvent;
 
-use super::support::{Table, claim, cluster, commit, group, hours, log, plan_id, recovery};
+use super::support::{
+    Table, claim, cluster, commit, group, group_key, hours, log, plan_id, recovery,
+};
 
 /// Brokers on which the group is at 43 until an Apply takes it to 31 in the middle of the first reading.
 #[derive(Clone)]
@@ -133,14 +135,14 @@ async fn a_group_that_was_moved_while_it_was_read_is_read_again() {
     run.await.unwrap();
     assert_eq!(readings.into_inner(), 2);
     let now = Timestamp::now();
-    let (cluster, group) = (cluster(), group());
-    let headers = store.headers(&cluster, &group, now).await.unwrap();
+    let group = group_key();
+    let headers = store.headers(&group, now).await.unwrap();
     assert_eq!(
         headers.len(),
         1,
         "what was read across the move is not kept"
     );
-    let kept = store.checkpoint(&cluster, &group, &headers[0]).await;
+    let kept = store.checkpoint(&group, &headers[0]).await;
     let kept = kept.unwrap();
     let at = TopicPartition::new("shipments", 0);
     assert_eq!(kept.partitions[&at].committed, Some(commit(31)));

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use super::approvals::{request, status};
 use super::audits::audit;
 use super::support::{
-    Table, at, claim, cluster, execution, group, plan, plan_id, record, recovery,
+    Table, at, claim, execution, group_key, key_of, plan, plan_id, record, recovery,
 };
 
 /// An execution of nobody's.
@@ -107,7 +107,7 @@ impl Case {
             ..recovery(1)
         };
         assert_eq!(now, as_opened);
-        let held = self.store.claim(&cluster(), &group()).await.unwrap();
+        let held = self.store.claim(&group_key()).await.unwrap();
         assert_eq!(held, Some(claim(1, at(1000))));
         assert_eq!(status(&self.store, 1).await, ApprovalStatus::Pending);
         assert_eq!(self.store.open_recoveries().await.unwrap().len(), 1);
@@ -263,7 +263,7 @@ async fn a_recovery_whose_execution_is_over_is_ended_by_one_other() {
         (audit.plan, audit.message.as_str()),
         (Some(plan_id(1)), ended.message.as_str())
     );
-    assert_eq!(case.store.claim(&cluster(), &group()).await.unwrap(), None);
+    assert_eq!(case.store.claim(&group_key()).await.unwrap(), None);
     assert_eq!(case.store.open_recoveries().await.unwrap(), []);
     assert_eq!(status(&case.store, 1).await, ApprovalStatus::Superseded);
     // A report that runs twice says the same, and has no record of its own.
@@ -379,7 +379,7 @@ async fn no_recovery_is_open_whose_execution_has_its_record() {
                 assert_eq!(store.recovery(&plan).await.unwrap(), None, "{n}");
             }
         }
-        assert_eq!(store.claim(&cluster(), &group).await.unwrap(), None, "{n}");
+        assert_eq!(store.claim(&key_of(&group)).await.unwrap(), None, "{n}");
     }
     assert_eq!(store.open_recoveries().await.unwrap(), []);
     println!("{opened_first} of 30 were opened before the record");

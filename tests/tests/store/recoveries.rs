@@ -10,7 +10,7 @@ use offset_guard::domain::refusal::{Refusal, Stale};
 use offset_guard::store::{ErrorClass, Opened, Store};
 
 use super::support::{
-    Item, Table, at, claim, cluster, commit, execution, group, noise, partitions, plan_id, race,
+    Item, Table, at, claim, commit, execution, group_key, noise, partitions, plan_id, race,
     recovery,
 };
 
@@ -36,10 +36,10 @@ async fn an_opened_recovery_comes_back_and_holds_its_group() {
     let table = Table::new().await;
     let store = table.store();
     assert_eq!(store.recovery(&plan_id(1)).await.unwrap(), None);
-    assert_eq!(store.claim(&cluster(), &group()).await.unwrap(), None);
+    assert_eq!(store.claim(&group_key()).await.unwrap(), None);
     assert_eq!(open(&store, 1).await, Opened::Yes);
     assert_eq!(stored(&store, 1).await, recovery(1));
-    let held = store.claim(&cluster(), &group()).await.unwrap();
+    let held = store.claim(&group_key()).await.unwrap();
     assert_eq!(held, Some(claim(1, at(1000))));
     assert_eq!(
         store.open_recoveries().await.unwrap(),
@@ -132,7 +132,7 @@ async fn a_retried_step_gets_what_it_has_already_twenty_times_at_once() {
     store.set_apply_by(&plan_id(1), at(50)).await.unwrap();
     assert_eq!(open_at(&store, 1, 500).await, Opened::Yes);
     assert_eq!(stored(&store, 1).await.apply_by, Some(at(50)));
-    let held = store.claim(&cluster(), &group()).await.unwrap();
+    let held = store.claim(&group_key()).await.unwrap();
     assert_eq!(held, Some(claim(1, at(1500))));
 }
 
@@ -154,7 +154,7 @@ async fn a_claim_that_is_over_is_taken_by_one_of_twenty() {
 
     // The one that lost it has lost it: it can neither renew it nor get it back by asking again.
     let renewed = store
-        .renew_claim(&cluster(), &group(), &execution(100), at(9000))
+        .renew_claim(&group_key(), &execution(100), at(9000))
         .await;
     assert!(!renewed.unwrap());
     assert_eq!(open_at(&store, 100, 1500).await, held);
@@ -168,7 +168,7 @@ async fn a_claim_is_renewed_by_its_owner_alone() {
     let store = table.store();
     let renew = async |n, seconds| {
         let renewed = store
-            .renew_claim(&cluster(), &group(), &execution(n), at(seconds))
+            .renew_claim(&group_key(), &execution(n), at(seconds))
             .await;
         renewed.unwrap()
     };
@@ -176,7 +176,7 @@ async fn a_claim_is_renewed_by_its_owner_alone() {
     assert_eq!(open(&store, 1).await, Opened::Yes);
     assert!(renew(1, 5000).await);
     assert!(!renew(2, 9000).await);
-    let held = store.claim(&cluster(), &group()).await.unwrap();
+    let held = store.claim(&group_key()).await.unwrap();
     assert_eq!(held, Some(claim(1, at(5000))));
 }
 

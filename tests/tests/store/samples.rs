@@ -8,7 +8,7 @@ use offset_guard::domain::guard::sample::{MembersTrouble, PartitionSample, Sampl
 use offset_guard::domain::offset::{Fault, TopicId, TopicPartition};
 use offset_guard::store::{ErrorClass, RING_RUNS, Ring, Store};
 
-use super::support::{Table, at, cluster, group, hours, log, noise, partitions, race};
+use super::support::{Table, at, group_key, hours, log, noise, partitions, race};
 
 const PK: &str = "SAMPLE#5L6g3nShT-eMCtK--X86sw#shipment-sync";
 
@@ -53,20 +53,13 @@ fn look(run: Timestamp, after: i64) -> Sample {
 }
 
 async fn ring(store: &Store, now: Timestamp) -> Ring {
-    store.samples(&cluster(), &group(), now).await.unwrap()
+    store.samples(&group_key(), now).await.unwrap()
 }
 
 async fn put(store: &Store, seq: u64, looks: &[Sample]) -> bool {
     let now = looks.last().map_or(at(0), |look| look.at);
     let put = store
-        .put_samples(
-            &cluster(),
-            &group(),
-            seq,
-            looks,
-            SignedDuration::from_secs(60),
-            now,
-        )
+        .put_samples(&group_key(), seq, looks, SignedDuration::from_secs(60), now)
         .await;
     put.unwrap()
 }
@@ -139,7 +132,7 @@ async fn the_latest_looks_are_those_of_the_newest_three_runs() {
     let table = Table::new().await;
     let store = table.store();
     let latest = async |now| {
-        let looks = store.latest_looks(&cluster(), &group(), now).await.unwrap();
+        let looks = store.latest_looks(&group_key(), now).await.unwrap();
         looks.iter().map(|look| look.at).collect::<Vec<_>>()
     };
     assert_eq!(latest(at(0)).await, []);
@@ -236,7 +229,7 @@ async fn looks_that_do_not_fit_an_item_go_into_chunks() {
 async fn without_a_table_there_is_an_error_and_not_an_empty_ring() {
     let table = Table::new().await;
     let store = table.beside("no-such-table");
-    let error = store.samples(&cluster(), &group(), at(0)).await;
+    let error = store.samples(&group_key(), at(0)).await;
     let error = error.unwrap_err();
     assert_eq!(
         (error.operation, error.class),

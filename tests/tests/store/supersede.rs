@@ -4,7 +4,7 @@ use offset_guard::store::{Decided, Lapse, Opened, Reporter, Store};
 
 use super::approvals::{approve, link, request, status};
 use super::audits::audit;
-use super::support::{Table, at, claim, cluster, execution, group, plan_id, race, recovery};
+use super::support::{Table, at, claim, execution, group_key, plan_id, race, recovery};
 
 /// The recovery 1, which waits for its approval where `asked`.
 async fn waiting(store: &Store, asked: bool) {
@@ -28,7 +28,7 @@ async fn supersede(store: &Store, n: usize) -> bool {
 
 /// That recovery 1 is as it was, and 2 is not there.
 async fn nothing_happened(store: &Store, there: &Recovery) {
-    let held = store.claim(&cluster(), &group()).await.unwrap();
+    let held = store.claim(&group_key()).await.unwrap();
     assert_eq!(held, Some(claim(1, at(1000))));
     let now = store.recovery(&plan_id(1)).await.unwrap();
     assert_eq!(now.as_ref(), Some(there));
@@ -43,7 +43,7 @@ async fn a_recovery_that_waits_gives_way_and_can_never_be_approved_or_applied() 
         let store = table.store();
         waiting(&store, asked).await;
         assert!(supersede(&store, 2).await);
-        let held = store.claim(&cluster(), &group()).await.unwrap();
+        let held = store.claim(&group_key()).await.unwrap();
         assert_eq!(held, Some(claim(2, at(2000))));
         let new = store.recovery(&plan_id(2)).await.unwrap();
         assert_eq!(new, Some(recovery(2)));
@@ -56,7 +56,7 @@ async fn a_recovery_that_waits_gives_way_and_can_never_be_approved_or_applied() 
         assert_eq!(old, Some(superseded));
         assert!(!store.begin_apply(&plan_id(1), at(60)).await.unwrap());
         let renewed = store
-            .renew_claim(&cluster(), &group(), &execution(1), at(3000))
+            .renew_claim(&group_key(), &execution(1), at(3000))
             .await;
         assert!(!renewed.unwrap());
         if asked {
@@ -142,7 +142,7 @@ async fn the_end_of_a_superseded_recovery_leaves_the_other_its_group() {
     assert!(supersede(&store, 2).await);
     let own = Reporter::Itself(&[]);
     store.close(&audit(1, None), own).await.unwrap();
-    let held = store.claim(&cluster(), &group()).await.unwrap();
+    let held = store.claim(&group_key()).await.unwrap();
     assert_eq!(held, Some(claim(2, at(2000))));
     let open = store.open_recoveries().await.unwrap();
     assert_eq!(open, [(plan_id(2), execution(2))]);

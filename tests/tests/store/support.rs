@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use offset_guard::domain::checkpoint::{Checkpoint, CheckpointPartition, CheckpointTopic};
 use offset_guard::domain::group::{GroupState, GroupType};
 use offset_guard::domain::identity::Requester;
-use offset_guard::domain::ids::{CheckpointId, ExecutionArn, PlanId};
+use offset_guard::domain::ids::{CheckpointId, ExecutionArn, GroupKey, PlanId};
 use offset_guard::domain::offset::{
     ClusterId, CommittedOffset, GroupId, TopicId, TopicPartition, Watermarks,
 };
@@ -166,6 +166,16 @@ pub(crate) fn cluster() -> ClusterId {
 
 pub(crate) fn group() -> GroupId {
     GroupId("shipment-sync".to_owned())
+}
+
+/// The group of [`group`] in the cluster of [`cluster`].
+pub(crate) fn group_key() -> GroupKey {
+    key_of(&group())
+}
+
+/// Another group of the same cluster.
+pub(crate) fn key_of(group: &GroupId) -> GroupKey {
+    GroupKey::new(cluster(), group.clone())
 }
 
 pub(crate) fn plan_id(n: usize) -> PlanId {

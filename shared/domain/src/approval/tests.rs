@@ -537,7 +537,7 @@ fn how_far_a_group_may_go_on_until_it_is_stopped() {
 #[test]
 fn a_plan_that_skips_does_not_bring_back_a_group_that_has_passed_its_target() {
     let skipping = |now: i64| {
-        let scene = Scene::from(Target::offsets(&[(1, 50)])).changed(|s| {
+        let scene = Scene::from(Goal::offsets(&[(1, 50)])).changed(|s| {
             s.allow.forward = true;
             describe(&mut s.seen).members = vec![member("worker-a")];
             s.policy.wait_for_empty_seconds = Some(600);
@@ -726,7 +726,7 @@ fn requests_are_as_few_as_fit_and_removals_go_last() {
     // The undo of the incident beside a commit that there was none of before.
     apply = two(|_| {});
     let undone = Scene {
-        target: Target::Undo(
+        goal: Goal::undo(
             apply.plan.clone(),
             PreImage::of([(p(0), None), (p(1), Some(commit(43)))].into()),
         ),
@@ -796,7 +796,7 @@ fn an_approval_is_open_until_its_time_and_then_closed_for_good() {
 
 /// 500 partitions to the log start, which is 7 everywhere while planning.
 fn to_the_log_start(change: impl FnOnce(&mut Apply)) -> Apply {
-    let scene = Scene::from(Target::Earliest).changed(|s| {
+    let scene = Scene::from(Goal::Earliest).changed(|s| {
         let mut reading = s.seen.partitions[&p(0)].clone();
         reading.log = Ok(log(7, 43));
         s.seen.partitions = (0..500).map(|n| (p(n), reading.clone())).collect();
@@ -992,7 +992,7 @@ fn a_plan_is_no_witness_of_who_asked_for_it_or_of_how_many_eyes_it_needs() {
 /// A skip of record 31 of partition 0 and record 33 of partition 2, both kept, and read again as they were.
 fn skip(change: impl FnOnce(&mut Apply)) -> Apply {
     let records = vec![skipped(0, 31, kept(7)), skipped(2, 33, kept(8))];
-    let scene = Scene::from(Target::past(&[(0, 31), (2, 31)], records));
+    let scene = Scene::from(Goal::skip(&[(0, 31), (2, 31)], records));
     let reread_all = |apply: &mut Apply| {
         let of = |s: &SkippedRecord| ((s.partition.clone(), s.record.offset), reread(s));
         apply.rereads = apply.plan.skips.iter().map(of).collect();

@@ -15,7 +15,7 @@ use super::run::TELL_AGAIN_AFTER;
 use super::verdict::{Evidence, Finding, Verdict};
 use crate::offset::{TopicId, TopicPartition};
 use crate::plan::{Plan, PlanRecord, PlanResult, Source};
-use crate::planner::seconds;
+use crate::policy::seconds;
 use crate::refusal::{Refusal, Rejection};
 use crate::rights::{ResourceType, Right};
 

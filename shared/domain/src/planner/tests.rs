@@ -1,16 +1,20 @@
 mod activity;
 mod earlier;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::*;
-use crate::checkpoint::CheckpointHeader;
-use crate::choice::{Older, PassedOver};
-use crate::group::GroupType;
+use crate::checkpoint::{Anomaly, CheckpointHeader};
+use crate::group::{GroupObservation, GroupState, GroupType};
+use crate::guard::quarantine::{Kept, SkippedRecord};
 use crate::identity::{Identity, Requester};
-use crate::ids::CheckpointId;
-use crate::offset::{FoundByTime, GroupId};
-use crate::plan::check_plan;
+use crate::ids::{CheckpointId, PlanId};
+use crate::offset::{ClusterId, CommittedOffset, Fault, FoundByTime, GroupId};
+use crate::plan::{Plan, PlanResult, Source, Warning, check_plan};
 use crate::refusal::Stale;
-use crate::request::Allowances;
+use crate::request::{Allowances, Selection};
+use crate::target::Older;
+use crate::target::checkpoint::PassedOver;
 use crate::testing::guard::failure;
 use crate::testing::*;
 
@@ -43,7 +47,7 @@ fn check(cases: Vec<Case>) {
             left.into_iter().map(|(n, why)| (p(n), why)).collect()
         };
         match (scene.plan(), comes) {
-            (Planned::Ready(plan), Planned_(moves, left_alone, warnings)) => {
+            (PlanResult::Ready(plan), Planned_(moves, left_alone, warnings)) => {
                 let planned: Vec<_> = plan
                     .moves
                     .iter()
@@ -58,10 +62,10 @@ fn check(cases: Vec<Case>) {
                 assert_eq!(plan.warnings, warnings, "{name}");
                 assert_eq!(check_plan(&plan), Vec::<String>::new(), "{name}");
             }
-            (Planned::NothingToDo(seen), Nothing(left_alone)) => {
+            (PlanResult::NothingToDo(seen), Nothing(left_alone)) => {
                 assert_eq!(seen, left(left_alone), "{name}");
             }
-            (Planned::Refused(seen), Refused(refusals)) => assert_eq!(seen, refusals, "{name}"),
+            (PlanResult::Refused(seen), Refused(refusals)) => assert_eq!(seen, refusals, "{name}"),
             (seen, _) => panic!("{name}: {seen:?}"),
         }
     }
@@ -80,8 +84,8 @@ fn incident(change: impl FnOnce(&mut Scene)) -> Scene {
     Scene::incident().changed(change)
 }
 
-fn to(target: Target, change: impl FnOnce(&mut Scene)) -> Scene {
-    Scene::from(target).changed(change)
+fn to(goal: Goal, change: impl FnOnce(&mut Scene)) -> Scene {
+    Scene::from(goal).changed(change)
 }
 
 fn group() -> String {
@@ -376,7 +380,7 @@ fn the_cluster_and_the_group() {
         (
             "no target at all, and everything that is wrong with the group beside it",
             to(
-                Target::Missing(Refusal::NoCheckpointBefore {
+                Goal::Missing(Refusal::NoCheckpointBefore {
                     before: at("07:00:00"),
                     oldest: Some(at("08:00:00")),
                     disowned: 0,
@@ -653,7 +657,7 @@ fn topics_and_readings() {
     let scene = incident(|s| {
         let mut then = seen(&[31, 31, 31], &[31, 43, 31]);
         add_topic(&mut then, "returns", 9);
-        s.target = Target::checkpoint(checkpoint_at("cp-0800", "08:00:00", then));
+        s.goal = Goal::checkpoint(checkpoint_at("cp-0800", "08:00:00", then));
         add_topic(&mut s.seen, "returns", 9);
         s.seen
             .topics
@@ -676,10 +680,7 @@ fn checkpoints() {
     let restore = |scene: &mut Scene| scene.allow.restore_missing = true;
     let by = |n: &str| [PlanId(n.to_owned())].into();
     let later = |scene: &mut Scene, headers: Vec<CheckpointHeader>| {
-        let Target::Checkpoint { later, .. } = &mut scene.target else {
-            panic!("no checkpoint");
-        };
-        *later = headers;
+        scene.checkpoint_source().later = headers;
     };
     let at_0900 = || checkpoint_at("cp-0900", "09:00:00", seen(&[31, 43, 31], &[43, 43, 43]));
     let noted = |anomalies: Vec<Anomaly>| CheckpointHeader {
@@ -860,10 +861,7 @@ fn checkpoints() {
         (
             "a later rewind disowned what would have been chosen",
             incident(|s| {
-                let Target::Checkpoint { passed_over, .. } = &mut s.target else {
-                    panic!("no checkpoint");
-                };
-                *passed_over = PassedOver {
+                s.checkpoint_source().passed_over = PassedOver {
                     count: 2,
                     by: by("plan-0"),
                 };
@@ -877,17 +875,15 @@ fn checkpoints() {
             "a partition from an older checkpoint: what was noted before the source counts for it alone",
             incident(|s| {
                 reading(&mut s.seen, 0).committed = Ok(Some(commit(40)));
-                let Target::Checkpoint { later, older, .. } = &mut s.target else {
-                    panic!("no checkpoint");
-                };
+                let source = s.checkpoint_source();
                 let back = |n| Anomaly::OffsetWentBackwards {
                     partition: p(n),
                     before: 50,
                     after: 40,
                 };
-                *older = vec![older_for(0)];
+                source.older = vec![older_for(0)];
                 let at_0730 = checkpoint_at("cp-0730", "07:30:00", seen(&[31; 3], &[43; 3]));
-                *later = vec![CheckpointHeader {
+                source.later = vec![CheckpointHeader {
                     anomalies: vec![back(0), back(1)],
                     ..header(&at_0730)
                 }];
@@ -912,10 +908,7 @@ fn checkpoints() {
         (
             "nothing is moved that an older checkpoint was taken for",
             incident(|s| {
-                let Target::Checkpoint { older, .. } = &mut s.target else {
-                    panic!("no checkpoint");
-                };
-                *older = vec![older_for(0)];
+                s.checkpoint_source().older = vec![older_for(0)];
             }),
             back_to_31(vec![]),
         ),
@@ -944,10 +937,7 @@ fn checkpoints() {
             incident(|s| {
                 let mut grown = at_0900();
                 grown.partitions.get_mut(&p(1)).unwrap().log.high = 55;
-                let Target::Checkpoint { newest, .. } = &mut s.target else {
-                    panic!("no checkpoint");
-                };
-                *newest = Some(grown);
+                s.checkpoint_source().newest = Some(grown);
             }),
             Refused(vec![truncated(1, 55, 43)]),
         ),
@@ -1136,13 +1126,13 @@ fn counts() {
         commit_nothing(&mut s.seen);
     });
     assert_eq!(replayed(brought_back), (36, 0));
-    let rescued = to(Target::Earliest, |s| {
+    let rescued = to(Goal::Earliest, |s| {
         s.selection = only("shipments", Some(vec![0]));
         reading(&mut s.seen, 0).committed = Ok(Some(commit(3)));
         reading(&mut s.seen, 0).log = Ok(log(5, 43));
     });
     assert_eq!(replayed(rescued), (0, 0));
-    let ahead = to(Target::offsets(&[(0, 40)]), |s| s.allow.forward = true);
+    let ahead = to(Goal::offsets(&[(0, 40)]), |s| s.allow.forward = true);
     assert_eq!(replayed(ahead), (0, 9));
 }
 
@@ -1153,7 +1143,7 @@ fn targets_by_time() {
         let offsets = offsets
             .iter()
             .map(|(n, offset)| (p(*n), offset.as_ref().map(found).map_err(Clone::clone)));
-        Target::Timestamp(at("08:00:00"), offsets.collect())
+        Goal::Time(at("08:00:00"), offsets.collect())
     };
     check(vec![
         (
@@ -1294,7 +1284,7 @@ fn a_record_that_is_dated_ahead_of_all_others_is_told() {
         let offsets = (0..3).map(|n| (p(n), Ok(Some(found_at(31)))));
         let mut offsets: BTreeMap<_, _> = offsets.collect();
         offsets.insert(p(1), Ok(Some(found)));
-        let plan = to(Target::Timestamp(asked, offsets), |_| {}).ready();
+        let plan = to(Goal::Time(asked, offsets), |_| {}).ready();
         assert_eq!(plan.moves[0].to, Some(CommittedOffset::bare(found.offset)));
         plan.warnings
     };
@@ -1318,7 +1308,7 @@ fn named_offsets() {
     check(vec![
         (
             "one partition; the others are not asked for, and their state is no matter",
-            to(Target::offsets(&[(1, 31)]), |s| {
+            to(Goal::offsets(&[(1, 31)]), |s| {
                 reading(&mut s.seen, 0).committed = Err(Fault::Unstable);
                 reading(&mut s.seen, 2).log = Err(Fault::NoLeader);
             }),
@@ -1330,14 +1320,14 @@ fn named_offsets() {
         ),
         (
             "a partition that the group does not have, named in two ways",
-            to(Target::offsets(&[(1, 31), (9, 31)]), |s| {
+            to(Goal::offsets(&[(1, 31), (9, 31)]), |s| {
                 s.selection = only("shipments", Some(vec![1, 9]));
             }),
             Refused(vec![unknown(p(9))]),
         ),
         (
             "a partition without a commit",
-            to(Target::offsets(&[(0, 31), (1, 31)]), |s| {
+            to(Goal::offsets(&[(0, 31), (1, 31)]), |s| {
                 s.allow.restore_missing = true;
                 reading(&mut s.seen, 0).committed = Ok(None);
             }),
@@ -1345,7 +1335,7 @@ fn named_offsets() {
         ),
         (
             "named offsets bring no group back: there is no memory of it",
-            to(Target::offsets(&[(0, 31), (1, 31)]), |s| {
+            to(Goal::offsets(&[(0, 31), (1, 31)]), |s| {
                 s.allow.restore_missing = true;
                 make_dead(&mut s.seen);
                 commit_nothing(&mut s.seen);
@@ -1361,7 +1351,7 @@ fn named_offsets() {
         ),
         (
             "offsets that other tools mean something else by",
-            to(Target::offsets(&[(0, -1), (1, -2)]), |s| {
+            to(Goal::offsets(&[(0, -1), (1, -2)]), |s| {
                 s.allow.clamp = true;
                 s.allow.forward = true;
             }),
@@ -1382,14 +1372,14 @@ fn named_offsets() {
         ),
         (
             "above the log and below it, and ahead of the group",
-            to(Target::offsets(&[(0, 44), (1, 1), (2, 43)]), |s| {
+            to(Goal::offsets(&[(0, 44), (1, 1), (2, 43)]), |s| {
                 reading(&mut s.seen, 1).log = Ok(log(2, 43));
             }),
             Refused(vec![above(0, 44, 43), below(1, 1, 2), forward(2, 31, 43)]),
         ),
         (
             "ahead of the group, allowed",
-            to(Target::offsets(&[(2, 43)]), |s| s.allow.forward = true),
+            to(Goal::offsets(&[(2, 43)]), |s| s.allow.forward = true),
             Planned_(
                 vec![(2, Some(commit(31)), Some(CommittedOffset::bare(43)))],
                 vec![(0, NotSelected), (1, NotSelected)],
@@ -1398,12 +1388,12 @@ fn named_offsets() {
         ),
         (
             "no offset at all",
-            to(Target::offsets(&[]), |_| {}),
+            to(Goal::offsets(&[]), |_| {}),
             Refused(vec![Refusal::NothingSelected { group: group() }]),
         ),
         (
             "offsets that the selection leaves out",
-            to(Target::offsets(&[(1, 31)]), |s| {
+            to(Goal::offsets(&[(1, 31)]), |s| {
                 s.selection = only("shipments", Some(vec![0]));
             }),
             Refused(vec![Refusal::NothingSelected { group: group() }]),
@@ -1416,7 +1406,7 @@ fn shifts_and_the_log_start() {
     check(vec![
         (
             "two back",
-            to(Target::Shift(-2), |_| {}),
+            to(Goal::Shift(-2), |_| {}),
             Planned_(
                 [(0, 31), (1, 43), (2, 31)]
                     .map(|(n, at)| (n, Some(commit(at)), Some(CommittedOffset::bare(at - 2))))
@@ -1427,7 +1417,7 @@ fn shifts_and_the_log_start() {
         ),
         (
             "forward",
-            to(Target::Shift(5), |_| {}),
+            to(Goal::Shift(5), |_| {}),
             Refused(vec![
                 forward(0, 31, 36),
                 above(1, 48, 43),
@@ -1436,14 +1426,14 @@ fn shifts_and_the_log_start() {
         ),
         (
             "back beyond the first offset there ever was",
-            to(Target::Shift(i64::MIN), |s| {
+            to(Goal::Shift(i64::MIN), |s| {
                 s.selection = only("shipments", Some(vec![0]));
             }),
             Refused(vec![below(0, i64::MIN + 31, 0)]),
         ),
         (
             "the same, allowed: no record is lost that never was",
-            to(Target::Shift(-40), |s| {
+            to(Goal::Shift(-40), |s| {
                 s.selection = only("shipments", Some(vec![0]));
                 s.allow.clamp = true;
             }),
@@ -1455,14 +1445,14 @@ fn shifts_and_the_log_start() {
         ),
         (
             "beyond every number",
-            to(Target::Shift(i64::MAX), |s| {
+            to(Goal::Shift(i64::MAX), |s| {
                 s.selection = only("shipments", Some(vec![0]));
             }),
             Refused(vec![above(0, i64::MAX, 43)]),
         ),
         (
             "to the log start; one partition is there, and one has no commit",
-            to(Target::Earliest, |s| {
+            to(Goal::Earliest, |s| {
                 reading(&mut s.seen, 0).committed = Ok(Some(commit(0)));
                 reading(&mut s.seen, 1).log = Ok(log(7, 43));
                 reading(&mut s.seen, 2).committed = Ok(None);
@@ -1475,7 +1465,7 @@ fn shifts_and_the_log_start() {
         ),
         (
             "to the log start from before it: a rescue, and no step forward",
-            to(Target::Earliest, |s| {
+            to(Goal::Earliest, |s| {
                 s.selection = only("shipments", Some(vec![0]));
                 reading(&mut s.seen, 0).committed = Ok(Some(commit(3)));
                 reading(&mut s.seen, 0).log = Ok(log(5, 43));
@@ -1555,7 +1545,7 @@ fn undo() {
         let scene = Scene::incident();
         let plan = scene.ready();
         let mut undone = Scene {
-            target: Target::Undo(plan.clone(), pre_image(&plan)),
+            goal: Goal::undo(plan.clone(), pre_image(&plan)),
             ..scene
         };
         apply(&plan, &mut undone.seen);
@@ -1570,7 +1560,7 @@ fn undo() {
         });
         let plan = scene.ready();
         let mut undone = Scene {
-            target: Target::Undo(plan.clone(), pre_image(&plan)),
+            goal: Goal::undo(plan.clone(), pre_image(&plan)),
             allow: Allowances::default(),
             ..scene
         };
@@ -1628,10 +1618,7 @@ fn undo() {
         (
             "of another group",
             undone(|s| {
-                let Target::Undo(plan, _) = &mut s.target else {
-                    panic!("no undo");
-                };
-                plan.group = GroupId("another".into());
+                s.earlier().plan.group = GroupId("another".into());
             }),
             Refused(vec![nothing("it belongs to another group")]),
         ),
@@ -1657,10 +1644,7 @@ fn undo() {
         (
             "the log is shorter than when the plan was made",
             undone(|s| {
-                let Target::Undo(plan, _) = &mut s.target else {
-                    panic!("no undo");
-                };
-                plan.moves[0].log.high = 60;
+                s.earlier().plan.moves[0].log.high = 60;
             }),
             Refused(vec![truncated(1, 60, 43)]),
         ),
@@ -1695,7 +1679,7 @@ fn undo() {
     let removal = brought_back(|_| {});
     let plan = removal.ready();
     let mut again = Scene {
-        target: Target::Undo(plan.clone(), pre_image(&plan)),
+        goal: Goal::undo(plan.clone(), pre_image(&plan)),
         ..removal
     };
     apply(&plan, &mut again.seen);
@@ -1732,13 +1716,13 @@ fn what_a_plan_disowns() {
 
     // Without a source checkpoint, the history of checkpoints has to say.
     let by_time = (0..3).map(|n| (p(n), Ok(Some(found_at(31))))).collect();
-    for target in [
-        Target::Timestamp(at("08:00:00"), by_time),
-        Target::offsets(&[(1, 31)]),
-        Target::Shift(-1),
-        Target::Earliest,
+    for goal in [
+        Goal::Time(at("08:00:00"), by_time),
+        Goal::offsets(&[(1, 31)]),
+        Goal::Shift(-1),
+        Goal::Earliest,
     ] {
-        assert_eq!(disowned(Scene::from(target)), None);
+        assert_eq!(disowned(Scene::from(goal)), None);
     }
     // A checkpoint by a clock that is ahead has no time after it.
     let ahead_of_time = incident(|s| s.source().ended_at = at("23:00:00"));
@@ -1794,16 +1778,16 @@ fn a_plan_of_four_eyes_begins_with_somebody_whom_the_issuer_knows() {
         (true, Requester::Guard),
     ] {
         match plan(four_eyes, requester.clone()) {
-            Planned::Ready(plan) => {
+            PlanResult::Ready(plan) => {
                 assert_eq!((plan.four_eyes, plan.requester), (four_eyes, requester));
             }
             other => panic!("{other:?}"),
         }
     }
-    let refused = Planned::Refused(vec![Refusal::RequesterUnverified]);
+    let refused = PlanResult::Refused(vec![Refusal::RequesterUnverified]);
     assert_eq!(plan(true, Requester::Unverified), refused);
     // With all other reasons, and first.
-    let nowhere = Scene::from(Target::Missing(Refusal::PlanNotFound {
+    let nowhere = Scene::from(Goal::Missing(Refusal::PlanNotFound {
         plan: PlanId("plan-0".into()),
     }))
     .changed(|s| s.policy.four_eyes = true);
@@ -1813,7 +1797,7 @@ fn a_plan_of_four_eyes_begins_with_somebody_whom_the_issuer_knows() {
 
 /// Partition 0 stands at 31 of 43; this record, and what else, is passed over.
 fn past(records: Vec<SkippedRecord>, change: impl FnOnce(&mut Scene)) -> Scene {
-    to(Target::past(&[(0, 31)], records), change)
+    to(Goal::skip(&[(0, 31)], records), change)
 }
 
 fn one() -> Vec<SkippedRecord> {
@@ -1900,7 +1884,7 @@ fn past_named_records() {
         ),
         (
             "two samples are all that it rests on",
-            to(Target::Past([(p(0), 31)].into(), one(), true), |_| {}),
+            past(one(), |s| s.skip().two_samples = true),
             goes_to(32, vec![skips(1), Warning::TwoSamples]),
         ),
         (
@@ -1986,7 +1970,7 @@ fn past_named_records_of_a_group_that_lives_waits_for_it_and_lets_nothing_drift(
 #[test]
 fn a_skip_that_is_damaged_is_noticed() {
     let scene = to(
-        Target::past(
+        Goal::skip(
             &[(0, 31), (2, 31)],
             vec![
                 skipped(0, 31, kept(7)),
@@ -2081,8 +2065,8 @@ fn the_digest_is_over_the_records_too() {
 fn what_is_withheld_is_named_with_its_reason_and_stands_in_the_digest() {
     let scene = |withheld: &str| {
         past(one(), |scene| {
-            scene.withheld = [(p(2), withheld.to_owned())].into();
-            scene.cautions = vec![Warning::CopiesExpire {
+            scene.skip().withheld = [(p(2), withheld.to_owned())].into();
+            scene.skip().cautions = vec![Warning::CopiesExpire {
                 topic: "kept".to_owned(),
                 after_seconds: 604_800,
             }];

@@ -14,8 +14,9 @@ use crate::guard::quarantine::{CopySeen, DedupeId, Kept, KeptCopy, Reread, Skipp
 use crate::ids::CheckpointId;
 use crate::offset::TopicPartition;
 use crate::plan::{Plan, PlanRecord, PlanResult};
-use crate::recovery::{Claim, PartitionOutcome, PreImage, Recovery};
+use crate::recovery::{Claim, Outcome, PartitionOutcome, PreImage, Recovery};
 use crate::rights::{self, Operation, Rights};
+use crate::target::executed::Executed;
 
 pub const EXECUTION: &str = "execution-1";
 
@@ -41,6 +42,21 @@ pub fn applied(plan: &Plan) -> BTreeMap<TopicPartition, PartitionOutcome> {
     let each = plan.moves.iter();
     each.map(|m| (m.partition.clone(), PartitionOutcome::Applied))
         .collect()
+}
+
+/// A plan of which that is on record.
+pub fn executed(
+    plan: Plan,
+    pre_image: PreImage,
+    outcomes: BTreeMap<TopicPartition, PartitionOutcome>,
+) -> Executed {
+    Executed {
+        plan,
+        pre_image,
+        answers: BTreeMap::new(),
+        outcomes,
+        outcome: Outcome::Verified,
+    }
 }
 
 /// A record that is passed over, and where it is kept.

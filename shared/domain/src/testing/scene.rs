@@ -5,93 +5,93 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::facts::{at, p, seen};
-use super::records::{applied, checkpoint_at};
-use crate::checkpoint::{Checkpoint, CheckpointHeader};
-use crate::choice::{Older, PassedOver};
-use crate::executed::Executed;
+use super::records::{applied, checkpoint_at, executed};
+use crate::checkpoint::Checkpoint;
 use crate::group::GroupObservation;
 use crate::guard::quarantine::SkippedRecord;
 use crate::guard::sample::Sample;
 use crate::identity::Requester;
 use crate::ids::PlanId;
-use crate::offset::{ClusterId, Fault, FoundByTime, GroupId, TopicPartition};
-use crate::plan::{Plan, Warning};
-use crate::planner::{Planned, Planning, Targets, plan};
+use crate::offset::{ClusterId, GroupId, TopicPartition};
+use crate::plan::{Plan, PlanResult};
+use crate::planner::{Planned, Planning, plan_request};
 use crate::policy::GroupPolicy;
-use crate::recovery::{AlterAnswer, PartitionOutcome, PreImage};
+use crate::recovery::PreImage;
 use crate::refusal::Refusal;
 use crate::request::{Allowances, ResetSpec, RewindRequest, Selection};
+use crate::target::Target;
+use crate::target::checkpoint::{CheckpointSource, resolve_checkpoint};
+use crate::target::earliest::resolve_earliest;
+use crate::target::executed::Executed;
+use crate::target::finish::resolve_finish;
+use crate::target::offsets::resolve_offsets;
+use crate::target::shift::resolve_shift;
+use crate::target::skip::{Skip, resolve_skip};
+use crate::target::time::{FirstRecords, resolve_time};
+use crate::target::undo::resolve_undo;
 
-/// The target of a scene.
-pub enum Target {
-    Checkpoint {
-        checkpoint: Checkpoint,
-        newest: Option<Checkpoint>,
-        later: Vec<CheckpointHeader>,
-        older: Vec<Older>,
-        passed_over: PassedOver,
-    },
-    Timestamp(
-        Timestamp,
-        BTreeMap<TopicPartition, Result<Option<FoundByTime>, Fault>>,
-    ),
+/// Where a scene is to go.
+#[derive(Debug)]
+pub enum Goal {
+    Checkpoint(CheckpointSource),
+    Time(Timestamp, FirstRecords),
     Offsets(BTreeMap<TopicPartition, i64>),
     Shift(i64),
     Earliest,
-    /// A plan that was verified.
-    Undo(Plan, PreImage),
-    /// A plan of which some is on record.
-    Earlier(Earlier),
-    /// The commits at which records were read, these records, and whether two samples are all that there was.
-    Past(BTreeMap<TopicPartition, i64>, Vec<SkippedRecord>, bool),
+    Undo(Executed),
+    Finish(Executed),
+    Skip(Skip),
     Missing(Refusal),
 }
 
-/// An earlier plan that is to be undone or finished.
-pub struct Earlier {
-    pub finish: bool,
-    pub plan: Plan,
-    pub pre_image: PreImage,
-    pub answers: BTreeMap<TopicPartition, AlterAnswer>,
-    pub outcomes: BTreeMap<TopicPartition, PartitionOutcome>,
-}
-
-impl Earlier {
-    fn executed(&self) -> Executed<'_> {
-        Executed {
-            plan: &self.plan,
-            pre_image: &self.pre_image,
-            answers: &self.answers,
-            outcomes: &self.outcomes,
-        }
-    }
-}
-
-impl Target {
+impl Goal {
     pub fn checkpoint(checkpoint: Checkpoint) -> Self {
-        Self::Checkpoint {
-            checkpoint,
-            newest: None,
-            later: Vec::new(),
-            older: Vec::new(),
-            passed_over: PassedOver::default(),
-        }
+        Self::Checkpoint(CheckpointSource::new(checkpoint))
     }
 
-    pub fn past(committed: &[(i32, i64)], records: Vec<SkippedRecord>) -> Self {
+    /// The undo of a plan that was applied and verified.
+    pub fn undo(plan: Plan, pre_image: PreImage) -> Self {
+        let outcomes = applied(&plan);
+        Self::Undo(executed(plan, pre_image, outcomes))
+    }
+
+    pub fn skip(committed: &[(i32, i64)], records: Vec<SkippedRecord>) -> Self {
         let committed = committed.iter().map(|(n, offset)| (p(*n), *offset));
-        Self::Past(committed.collect(), records, false)
+        Self::Skip(Skip {
+            committed: committed.collect(),
+            records,
+            ..Skip::default()
+        })
     }
 
     pub fn offsets(offsets: &[(i32, i64)]) -> Self {
         Self::Offsets(offsets.iter().map(|(n, offset)| (p(*n), *offset)).collect())
+    }
+
+    /// The target that it resolves to.
+    pub fn resolve(
+        &self,
+        request: &RewindRequest,
+        seen: &GroupObservation,
+    ) -> Result<Target, Refusal> {
+        match self {
+            Self::Checkpoint(source) => resolve_checkpoint(source, request, seen),
+            Self::Time(at, found) => Ok(resolve_time(*at, found, request, seen)),
+            Self::Offsets(offsets) => Ok(resolve_offsets(offsets, request, seen)),
+            Self::Shift(by) => Ok(resolve_shift(*by, request, seen)),
+            Self::Earliest => Ok(resolve_earliest(seen)),
+            Self::Undo(of) => resolve_undo(of, request, seen),
+            Self::Finish(of) => resolve_finish(of, request, seen),
+            Self::Skip(skip) => Ok(resolve_skip(skip, seen)),
+            Self::Missing(refusal) => Err(refusal.clone()),
+        }
     }
 }
 
 /// Everything that one plan is made of, owned, so that a case can change one thing of it.
 pub struct Scene {
     pub seen: GroupObservation,
-    pub target: Target,
+    pub goal: Goal,
     pub allow: Allowances,
     pub selection: Selection,
     pub policy: GroupPolicy,
@@ -99,16 +99,12 @@ pub struct Scene {
     pub requester: Requester,
     pub dry_run: bool,
     pub looks: Vec<Sample>,
-    /// What a skip withholds.
-    pub withheld: BTreeMap<TopicPartition, String>,
-    /// What a skip says of its quarantine topic.
-    pub cautions: Vec<Warning>,
 }
 
 impl Scene {
     /// The incident: back to 08:00, when partition 1 was at 31.
     pub fn incident() -> Self {
-        Self::from(Target::checkpoint(checkpoint_at(
+        Self::from(Goal::checkpoint(checkpoint_at(
             "cp-0800",
             "08:00:00",
             seen(&[31, 31, 31], &[31, 43, 31]),
@@ -116,10 +112,10 @@ impl Scene {
     }
 
     /// The group at 31/43/31, each log ending at 43, and another target.
-    pub fn from(target: Target) -> Self {
+    pub fn from(goal: Goal) -> Self {
         Self {
             seen: seen(&[31, 43, 31], &[43, 43, 43]),
-            target,
+            goal,
             allow: Allowances::default(),
             selection: Selection::All,
             policy: GroupPolicy::default(),
@@ -127,8 +123,6 @@ impl Scene {
             requester: Requester::Unverified,
             dry_run: false,
             looks: Vec::new(),
-            withheld: BTreeMap::new(),
-            cautions: Vec::new(),
         }
     }
 
@@ -137,15 +131,37 @@ impl Scene {
         self
     }
 
-    /// The checkpoint that is the target.
-    pub fn source(&mut self) -> &mut Checkpoint {
-        match &mut self.target {
-            Target::Checkpoint { checkpoint, .. } => checkpoint,
-            _ => panic!("the target is no checkpoint"),
+    /// The checkpoint that it goes back to, with its evidence.
+    pub fn checkpoint_source(&mut self) -> &mut CheckpointSource {
+        match &mut self.goal {
+            Goal::Checkpoint(source) => source,
+            other => panic!("no checkpoint: {other:?}"),
         }
     }
 
-    pub fn plan(&self) -> Planned {
+    /// The checkpoint that it goes back to.
+    pub fn source(&mut self) -> &mut Checkpoint {
+        &mut self.checkpoint_source().checkpoint
+    }
+
+    /// The earlier plan that it undoes or finishes.
+    pub fn earlier(&mut self) -> &mut Executed {
+        match &mut self.goal {
+            Goal::Undo(of) | Goal::Finish(of) => of,
+            other => panic!("no earlier plan: {other:?}"),
+        }
+    }
+
+    /// What it passes over.
+    pub fn skip(&mut self) -> &mut Skip {
+        match &mut self.goal {
+            Goal::Skip(skip) => skip,
+            other => panic!("no skip: {other:?}"),
+        }
+    }
+
+    /// The plan, where the group has no history of checkpoints.
+    pub fn plan(&self) -> PlanResult {
         let request = RewindRequest {
             cluster: "local".to_owned(),
             group: GroupId("shipment-sync".to_owned()),
@@ -158,12 +174,8 @@ impl Scene {
             requested_by: "ana".to_owned(),
             requester: self.requester.clone(),
         };
-        let none = BTreeMap::new();
-        let applied = match &self.target {
-            Target::Undo(plan, _) => applied(plan),
-            _ => BTreeMap::new(),
-        };
-        plan(&Planning {
+        let target = self.goal.resolve(&request, &self.seen);
+        let planned = plan_request(&Planning {
             id: PlanId("plan-1".to_owned()),
             now: at("09:30:01"),
             request: &request,
@@ -172,54 +184,25 @@ impl Scene {
             pinned_cluster: self.pinned.as_ref(),
             seen: &self.seen,
             looks: &self.looks,
-            targets: match &self.target {
-                Target::Checkpoint {
-                    checkpoint,
-                    newest,
-                    later,
-                    older,
-                    passed_over,
-                } => Targets::Checkpoint {
-                    checkpoint,
-                    newest: newest.as_ref(),
-                    later,
-                    older,
-                    passed_over,
-                },
-                Target::Timestamp(at, offsets) => Targets::Timestamp { at: *at, offsets },
-                Target::Offsets(offsets) => Targets::Offsets(offsets),
-                Target::Shift(by) => Targets::Shift(*by),
-                Target::Earliest => Targets::Earliest,
-                Target::Undo(plan, pre_image) => Targets::Undo(Executed {
-                    plan,
-                    pre_image,
-                    answers: &none,
-                    outcomes: &applied,
-                }),
-                Target::Earlier(earlier) if earlier.finish => Targets::Finish(earlier.executed()),
-                Target::Earlier(earlier) => Targets::Undo(earlier.executed()),
-                Target::Past(committed, records, two_samples) => Targets::Past {
-                    committed,
-                    records,
-                    two_samples: *two_samples,
-                    withheld: &self.withheld,
-                    cautions: &self.cautions,
-                },
-                Target::Missing(refusal) => Targets::Missing(refusal),
-            },
-        })
+            target: target.as_ref(),
+        });
+        match planned {
+            Planned::Draft(draft) => PlanResult::Ready(draft.finish(None)),
+            Planned::NothingToDo(left_alone) => PlanResult::NothingToDo(left_alone),
+            Planned::Refused(refusals) => PlanResult::Refused(refusals),
+        }
     }
 
     pub fn ready(&self) -> Plan {
         match self.plan() {
-            Planned::Ready(plan) => *plan,
+            PlanResult::Ready(plan) => plan,
             other => panic!("no plan: {other:?}"),
         }
     }
 
     pub fn refused(&self) -> Vec<Refusal> {
         match self.plan() {
-            Planned::Refused(refusals) => refusals,
+            PlanResult::Refused(refusals) => refusals,
             other => panic!("not refused: {other:?}"),
         }
     }

@@ -17,7 +17,7 @@ use crate::domain::guard::rules::{Assessment, judge, reads_uncommitted, trouble_
 use crate::domain::guard::run::{GuardAction, GuardRun, SecondSource};
 use crate::domain::guard::sample::{LiveRecovery, PartitionSample, Sample, Stage};
 use crate::domain::guard::verdict::{Finding, Status, Verdict};
-use crate::domain::ids::RunId;
+use crate::domain::ids::{GroupKey, RunId};
 use crate::domain::offset::{ClusterId, Fault, GroupId, TopicPartition};
 use crate::domain::plan::PlanResult;
 use crate::domain::refusal::Refusal;
@@ -152,7 +152,7 @@ impl Watched<'_> {
         }
         let ring = self
             .store
-            .samples(cluster_id, self.group, self.began)
+            .samples(&self.key(cluster_id), self.began)
             .await?;
         let mut samples = ring.samples;
         let before = samples.len();
@@ -162,7 +162,7 @@ impl Watched<'_> {
             group: self.group,
             policy: self.policy(),
             run: self.began,
-            moved_at: self.store.last_recovery_end(cluster_id, self.group).await?,
+            moved_at: self.store.last_recovery_end(&self.key(cluster_id)).await?,
             pace: self.pace,
         };
         if let Err(why) = looks.take(&mut samples).await {
@@ -192,8 +192,7 @@ impl Watched<'_> {
         let first = self
             .store
             .put_samples(
-                cluster_id,
-                self.group,
+                &self.key(cluster_id),
                 ring.seq,
                 looks,
                 self.policy().least_apart(),
@@ -247,12 +246,16 @@ impl Watched<'_> {
         })
     }
 
+    pub(super) fn key(&self, cluster_id: &ClusterId) -> GroupKey {
+        GroupKey::new(cluster_id.clone(), self.group.clone())
+    }
+
     /// The recovery that holds the group now.
     ///
     /// # Errors
     /// The table failed.
     async fn live(&self, cluster_id: &ClusterId) -> Result<Option<LiveRecovery>, Error> {
-        let Some(claim) = self.store.claim(cluster_id, self.group).await? else {
+        let Some(claim) = self.store.claim(&self.key(cluster_id)).await? else {
             return Ok(None);
         };
         let recovery = self.store.recovery(&claim.plan).await?;
@@ -296,7 +299,7 @@ impl Watched<'_> {
             Some(cluster_id) => {
                 let newest = self
                     .store
-                    .newest_header(cluster_id, self.group, self.began)
+                    .newest_header(&self.key(cluster_id), self.began)
                     .await;
                 newest
                     .inspect_err(|error| {
@@ -345,11 +348,11 @@ impl Watched<'_> {
         if wanted.is_empty() {
             return Ok((first, none));
         }
+        let key = self.key(cluster_id);
         let probing = Probing {
             records,
             store: self.store,
-            cluster_id,
-            group: self.group,
+            group: &key,
             policy,
             reads_uncommitted: uncommitted,
             asked: skip,

@@ -13,7 +13,8 @@ use crate::domain::guard::probe::{
 };
 use crate::domain::guard::record::Record;
 use crate::domain::guard::sample::PartitionSample;
-use crate::domain::offset::{ClusterId, Fault, GroupId, TopicPartition};
+use crate::domain::ids::GroupKey;
+use crate::domain::offset::{Fault, TopicPartition};
 use crate::error::Error;
 use crate::ports::{ReadLimits, ReadRecords, RecordsRead, View};
 use crate::store::Store;
@@ -45,8 +46,7 @@ static PLACES: Semaphore = Semaphore::const_new(AT_ONCE);
 pub(super) struct Probing<'a, D> {
     pub(super) records: &'a D,
     pub(super) store: &'a Store,
-    pub(super) cluster_id: &'a ClusterId,
-    pub(super) group: &'a GroupId,
+    pub(super) group: &'a GroupKey,
     pub(super) policy: &'a GuardPolicy,
     pub(super) reads_uncommitted: bool,
     /// What a person wants to know of, which is read whatever was noted of it.
@@ -67,7 +67,7 @@ impl<D: ReadRecords> Probing<'_, D> {
         &self,
         wanted: &[(TopicPartition, PartitionSample)],
     ) -> Result<BTreeMap<TopicPartition, Probed>, Error> {
-        let mut notes = self.store.probe_notes(self.cluster_id, self.group).await?;
+        let mut notes = self.store.probe_notes(self.group).await?;
         let mut probes = BTreeMap::new();
         let mut begun = 0;
         // The last read of this run, and whether it ended the process that read.
@@ -117,7 +117,7 @@ impl<D: ReadRecords> Probing<'_, D> {
             }
         };
         let (store, now) = (self.store, Timestamp::now());
-        let noted = store.change_probe_notes(self.cluster_id, self.group, now, change);
+        let noted = store.change_probe_notes(self.group, now, change);
         Ok(noted.await?)
     }
 

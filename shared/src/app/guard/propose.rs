@@ -8,11 +8,13 @@ use serde_json::json;
 use super::group::Watched;
 use super::quarantine::{Keeping, Outcome};
 use super::{Asked, Ends, Sources};
+use crate::app::make_plan::{PlanInputs, make_plan};
 use crate::app::observe_stable;
+use crate::config::ResolvedGroup;
 use crate::domain::group::GroupObservation;
-use crate::domain::guard::answers::{ASK_AGAIN_AFTER, Known, grounds};
+use crate::domain::guard::answers::{ASK_AGAIN_AFTER, Grounds, Known, grounds};
 use crate::domain::guard::probe::Probed;
-use crate::domain::guard::proposal::{Proposals, propose};
+use crate::domain::guard::proposal::{Proposals, SkipRange, propose};
 use crate::domain::guard::quarantine::{DedupeId, SkippedRecord};
 use crate::domain::guard::rules::Assessment;
 use crate::domain::guard::run::{GUARD, GuardAction, GuardRun};
@@ -21,12 +23,14 @@ use crate::domain::guard::verdict::{Evidence, Finding};
 use crate::domain::identity::Requester;
 use crate::domain::ids::{ExecutionArn, PlanId};
 use crate::domain::offset::{ClusterId, TopicPartition};
-use crate::domain::plan::{PartitionMove, Plan, PlanRecord, PlanResult, check_plan};
-use crate::domain::planner::{Planned, Planning, Targets, plan, seconds};
-use crate::domain::policy::GroupPolicy;
+use crate::domain::plan::{PartitionMove, PlanRecord, PlanResult};
+use crate::domain::policy::seconds;
 use crate::domain::recovery::Claim;
 use crate::domain::refusal::Refusal;
 use crate::domain::request::{Allowances, ResetSpec, RewindRequest, Selection};
+use crate::domain::target::Target;
+use crate::domain::target::offsets::resolve_offsets;
+use crate::domain::target::skip::{Skip, resolve_skip};
 use crate::error::Error;
 use crate::ports::{KeepRecords, ReadGroups, ReadRecords};
 
@@ -97,30 +101,27 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
         let seen = self.observe(&partitions).await?;
         loop {
             run.records.clone_from(&records);
-            // What is withheld is named in the plan, and is no part of it.
-            let moved: BTreeSet<_> = records.iter().map(|record| &record.partition).collect();
-            let committed: BTreeMap<_, _> = proposals
-                .skips
-                .iter()
-                .filter(|range| moved.contains(&range.partition))
-                .map(|range| (range.partition.clone(), range.committed))
-                .collect();
-            let withheld = withheld(&run.withheld);
-            let targets = if records.is_empty() {
-                Targets::Offsets(&rewinds)
+            let request = self.request(&records, &rewinds);
+            let target = if records.is_empty() {
+                resolve_offsets(&rewinds, &request, &seen)
             } else {
-                Targets::Past {
-                    committed: &committed,
-                    records: &records,
+                // What is withheld is named in the plan, and is no part of it.
+                let moved: BTreeSet<_> = records.iter().map(|record| &record.partition).collect();
+                let committed = committed_of(&proposals.skips, &moved);
+                let skip = Skip {
                     two_samples: self.rests_on_two_samples(&committed),
-                    withheld: &withheld,
-                    cautions: &kept.cautions,
-                }
+                    committed,
+                    records: records.clone(),
+                    withheld: withheld(&run.withheld),
+                    cautions: kept.cautions.clone(),
+                };
+                resolve_skip(&skip, &seen)
             };
-            match self.plan(&seen, targets, &records, &rewinds) {
-                Planned::Ready(plan) => return self.hand_over(*plan, run).await,
+            let record = self.plan(run, &request, &seen, &target).await?;
+            let refusals = match record.result {
+                PlanResult::Ready(_) => return self.hand_over(record, run).await,
                 // The guard proposes nothing where nothing is wrong; a person gets an answer.
-                Planned::NothingToDo(_) => {
+                PlanResult::NothingToDo(_) => {
                     if self.asked.is_some() {
                         run.withheld.push(Refusal::InvalidRequest {
                             field: "ask".to_owned(),
@@ -131,23 +132,22 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
                     }
                     return Ok(());
                 }
-                Planned::Refused(refusals) => {
-                    let refused: BTreeSet<_> = refusals
-                        .iter()
-                        .filter_map(|refusal| refusal.withholds().cloned())
-                        .collect();
-                    let stays = |partition: &TopicPartition| !refused.contains(partition);
-                    let others = refusals.iter().any(|r| r.withholds().is_none());
-                    let before = records.len() + rewinds.len();
-                    records.retain(|record| stays(&record.partition));
-                    rewinds.retain(|partition, _| stays(partition));
-                    let after = records.len() + rewinds.len();
-                    run.withheld.extend(refusals);
-                    if others || after == 0 || after == before {
-                        run.records.clear();
-                        return Ok(());
-                    }
-                }
+                PlanResult::Refused(refusals) => refusals,
+            };
+            let refused: BTreeSet<_> = refusals
+                .iter()
+                .filter_map(|refusal| refusal.withholds().cloned())
+                .collect();
+            let stays = |partition: &TopicPartition| !refused.contains(partition);
+            let others = refusals.iter().any(|r| r.withholds().is_none());
+            let before = records.len() + rewinds.len();
+            records.retain(|record| stays(&record.partition));
+            rewinds.retain(|partition, _| stays(partition));
+            let after = records.len() + rewinds.len();
+            run.withheld.extend(refusals);
+            if others || after == 0 || after == before {
+                run.records.clear();
+                return Ok(());
             }
         }
     }
@@ -164,7 +164,7 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
         let since = watched.began - A_DAY;
         let skips = watched
             .store
-            .skips_since(self.cluster_id, watched.group, since)
+            .skips_since(&watched.key(self.cluster_id), since)
             .await?;
         Ok(propose(
             self.assessment,
@@ -187,7 +187,7 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
         let remembered = seconds(watched.policy().rejected_for_seconds).max(ASK_AGAIN_AFTER);
         let answered = watched
             .store
-            .answered_since(cluster, watched.group, watched.began - remembered)
+            .answered_since(&watched.key(cluster), watched.began - remembered)
             .await?;
         let known = Known {
             assessment: self.assessment,
@@ -208,8 +208,8 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
     /// The plan of the recovery that holds the group, or will in a moment. A person's request is planned all the same
     /// where that is one of the guard's own, which it may supersede.
     async fn live_recovery(&self) -> Result<Option<PlanId>, Error> {
-        let (store, group) = (self.watched.store, self.watched.group);
-        let claim = store.claim(self.cluster_id, group).await?;
+        let (store, group) = (self.watched.store, self.watched.key(self.cluster_id));
+        let claim = store.claim(&group).await?;
         let live = match claim {
             Some(claim) if self.is_open(&claim).await? => Some(claim.plan),
             _ => self.handed_over().await?,
@@ -267,25 +267,30 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
         observe_stable(groups, group, partitions).await
     }
 
-    fn plan(
+    /// A guard's plan always waits until the group has stopped.
+    async fn plan(
         &self,
+        run: &GuardRun,
+        request: &RewindRequest,
         seen: &GroupObservation,
-        targets: Targets<'_>,
-        records: &[SkippedRecord],
-        rewinds: &BTreeMap<TopicPartition, i64>,
-    ) -> Planned {
+        target: &Target,
+    ) -> Result<PlanRecord, Error> {
         let resolved = self.watched.resolved;
-        plan(&Planning {
+        let resolved = ResolvedGroup {
+            policy: resolved.policy.waiting_for_empty(),
+            ..resolved.clone()
+        };
+        let inputs = PlanInputs {
             id: PlanId(ulid::Ulid::generate().to_string()),
+            execution: ExecutionArn(run.id.0.clone()),
             now: Timestamp::now(),
-            request: &self.request(records, rewinds),
-            policy: &waiting(&resolved.policy),
-            config_hash: &resolved.config_hash,
-            pinned_cluster: resolved.cluster.cluster_id.as_ref(),
+            request,
+            resolved: &resolved,
             seen,
             looks: of_latest_runs(self.samples),
-            targets,
-        })
+            target: Ok(target),
+        };
+        make_plan(self.watched.store, inputs).await
     }
 
     fn request(
@@ -359,30 +364,25 @@ impl<R: ReadGroups, D: ReadRecords, K: KeepRecords> Proposing<'_, R, D, K> {
         told.join(". ")
     }
 
-    /// Stores the plan and, unless it is a dry run, starts the recovery that asks for its approval.
-    async fn hand_over(&self, plan: Plan, run: &mut GuardRun) -> Result<(), Error> {
-        if let Some(fault) = check_plan(&plan).first() {
-            return Err(Error::Broken(format!(
-                "the plan contradicts itself: {fault}"
-            )));
-        }
-        let id = plan.id.clone();
+    /// What the plan rests on, for each partition that it moves.
+    fn grounds_of(&self, record: &PlanRecord) -> Vec<(TopicPartition, Grounds)> {
+        let PlanResult::Ready(plan) = &record.result else {
+            return Vec::new();
+        };
         let of_move = |m: &PartitionMove| {
             let mut findings = self.assessment.findings.iter();
             let finding = findings.find(|finding| finding.partition == m.partition)?;
             Some((m.partition.clone(), grounds(finding)))
         };
+        plan.moves.iter().filter_map(of_move).collect()
+    }
+
+    /// Stores the plan and, unless it is a dry run, starts the recovery that asks for its approval.
+    async fn hand_over(&self, record: PlanRecord, run: &mut GuardRun) -> Result<(), Error> {
+        let id = record.id.clone();
         let record = PlanRecord {
-            grounds: plan.moves.iter().filter_map(of_move).collect(),
-            id: id.clone(),
-            execution: ExecutionArn(run.id.0.clone()),
-            created_at: plan.created_at,
-            cluster: plan.cluster.clone(),
-            group: plan.group.clone(),
-            dry_run: run.dry_run,
-            requested_by: plan.requested_by.clone(),
-            reason: plan.reason.clone(),
-            result: PlanResult::Ready(plan),
+            grounds: self.grounds_of(&record),
+            ..record
         };
         self.watched.store.put_plan(&record).await?;
         if run.dry_run {
@@ -410,15 +410,15 @@ fn withheld(refusals: &[Refusal]) -> BTreeMap<TopicPartition, String> {
     refusals.iter().filter_map(of_one).collect()
 }
 
-/// A stuck group usually still has its members, so a guard's plan always waits until they have stopped: for as long as
-/// the policy says or, where it says nothing, for as long as the plan may be applied.
-fn waiting(policy: &GroupPolicy) -> GroupPolicy {
-    let longest = policy
-        .apply_within_seconds
-        .saturating_sub(policy.settle_seconds.saturating_add(1))
-        .max(1);
-    GroupPolicy {
-        wait_for_empty_seconds: Some(policy.wait_for_empty_seconds.unwrap_or(longest)),
-        ..policy.clone()
-    }
+/// Where each moved partition was committed when its records were read.
+fn committed_of(
+    skips: &[SkipRange],
+    moved: &BTreeSet<&TopicPartition>,
+) -> BTreeMap<TopicPartition, i64> {
+    let moved = skips
+        .iter()
+        .filter(|range| moved.contains(&range.partition));
+    moved
+        .map(|range| (range.partition.clone(), range.committed))
+        .collect()
 }

@@ -64,11 +64,7 @@ async fn while_a_recovery_is_live_the_guard_reports_and_does_not_plan(world: &Wo
     assert_ne!(asked, guards);
     let next = rig.bench.again();
     next.take_over(&asked).await?;
-    let claim = rig
-        .bench
-        .store
-        .claim(&world.cluster_id(), &rig.group())
-        .await?;
+    let claim = rig.bench.store.claim(&world.key_of(&rig.group())).await?;
     assert_eq!(claim.map(|claim| claim.plan), Some(asked.clone()));
     let earlier = rig.bench.store.approval_of(&guards).await?;
     assert!(earlier.is_none_or(|(_, approval)| approval.status == ApprovalStatus::Superseded));

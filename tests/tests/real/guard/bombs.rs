@@ -73,7 +73,7 @@ async fn a_bomb_at_the_commit_is_told_and_left_alone(world: &World) -> Outcome {
     let partition = TopicPartition::new(&rig.bench.topic, 0);
     let notes = async || {
         let (store, group) = (&rig.bench.store, GroupId(rig.bench.group.clone()));
-        let notes = store.probe_notes(&world.cluster_id(), &group).await;
+        let notes = store.probe_notes(&world.key_of(&group)).await;
         notes.map(|notes| notes.forbid(&partition, 2, Timestamp::now()))
     };
     let noted = notes().await?;

@@ -23,12 +23,8 @@ async fn a_group_that_cannot_be_read_is_unknown_told_once_and_changes_no_sample(
     let rig = Rig::new(world, &[], &[&["{}", "not JSON", "{}"]]).await?;
     rig.bench.commit(&[1]).await?;
     rig.tick().await?;
-    let (cluster, group) = (world.cluster_id(), rig.group());
-    let before = rig
-        .bench
-        .store
-        .samples(&cluster, &group, Timestamp::now())
-        .await?;
+    let group = world.key_of(&rig.group());
+    let before = rig.bench.store.samples(&group, Timestamp::now()).await?;
     let told_before = rig.started().await?;
     for _ in 0..3 {
         let result = unreachable(&rig).await?;
@@ -41,17 +37,13 @@ async fn a_group_that_cannot_be_read_is_unknown_told_once_and_changes_no_sample(
         );
     }
     assert_eq!(rig.started().await?.len(), told_before.len() + 1);
-    let after = rig
-        .bench
-        .store
-        .samples(&cluster, &group, Timestamp::now())
-        .await?;
+    let after = rig.bench.store.samples(&group, Timestamp::now()).await?;
     assert_eq!(after, before);
     let since = Timestamp::UNIX_EPOCH;
     let runs = rig
         .bench
         .store
-        .guard_runs_since("main", &group, since)
+        .guard_runs_since("main", &group.group, since)
         .await?;
     assert!(runs[0].failed.is_some());
     Ok(())

@@ -218,7 +218,7 @@ async fn nothing_says(world: &World, group: &str, plan: &PlanId, payload: &str) 
         runs(world, group).await?,
         world
             .store
-            .audits(&world.cluster_id(), &GroupId(group.to_owned()))
+            .audits(&world.key_of(&GroupId(group.to_owned())))
             .await?,
     ))?;
     assert!(kept.contains("POISON_LIKELY"));

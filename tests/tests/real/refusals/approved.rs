@@ -354,7 +354,7 @@ async fn one_recovery_at_a_time(world: &World) -> Outcome {
     assert_eq!(scene.in_kafka().await?, before);
 
     let group = GroupId(scene.group.clone());
-    let claim = world.store.claim(&world.cluster_id(), &group).await?;
+    let claim = world.store.claim(&world.key_of(&group)).await?;
     assert_eq!(
         claim.map(|claim| claim.execution),
         Some(waiting.arn.clone())

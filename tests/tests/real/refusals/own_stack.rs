@@ -129,7 +129,7 @@ async fn a_truncated_log(world: &mut World) -> Outcome {
     let group = GroupId(scene.group.clone());
     let headers = world
         .store
-        .headers(&world.cluster_id(), &group, jiff::Timestamp::now())
+        .headers(&world.key_of(&group), jiff::Timestamp::now())
         .await?;
     let truncated = Anomaly::LogTruncated {
         partition,

@@ -6,7 +6,7 @@ use crate::guard::rules::{judge, reads_uncommitted};
 use crate::offset::{ClusterId, GroupId};
 use crate::rights::Operation;
 use crate::testing::guard::{History, failure, outline, probe};
-use crate::testing::{Scene, Target, at, id, p, plan_record};
+use crate::testing::{Goal, Scene, at, id, p, plan_record};
 
 fn dedupe_id(topic_id: Option<TopicId>, partition: &TopicPartition, offset: i64) -> DedupeId {
     let cluster = ClusterId("cluster-a".to_owned());
@@ -85,7 +85,7 @@ impl Case {
                 kept: Kept::No,
             };
             let skips = (range.first..=range.last).map(skipped).collect();
-            let mut scene = Scene::from(Target::past(&[(0, 100)], skips));
+            let mut scene = Scene::from(Goal::skip(&[(0, 100)], skips));
             scene.seen = self.history.seen.clone();
             scene.policy.wait_for_empty_seconds = Some(900);
             Answered {
@@ -316,7 +316,7 @@ fn a_rejected_rewind_is_not_made_again_from_the_same_commit() {
     use crate::guard::policy::RemediationAction;
     let case = ahead(300);
     let of_guard = |grounds: Vec<(TopicPartition, Grounds)>| {
-        let mut scene = Scene::from(Target::Offsets([(p(0), 199)].into()));
+        let mut scene = Scene::from(Goal::Offsets([(p(0), 199)].into()));
         scene.seen = case.history.seen.clone();
         scene.policy.wait_for_empty_seconds = Some(900);
         Answered {

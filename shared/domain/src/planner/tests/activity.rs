@@ -130,7 +130,7 @@ fn a_plan_says_that_something_else_than_members_writes_the_offsets() {
 fn nothing_is_said_of_a_log_that_the_group_does_not_read() {
     // Named in the request, read all the same, and never committed: neither end of its log is told.
     let never = |offset| {
-        to(Target::offsets(&[(1, offset)]), |s| {
+        to(Goal::offsets(&[(1, offset)]), |s| {
             commit_nothing(&mut s.seen);
         })
         .refused()

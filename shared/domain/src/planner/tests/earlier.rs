@@ -23,16 +23,14 @@ fn after_part(scene: Scene, finish: bool, became: [PartitionOutcome; 3], left: [
         .zip(became)
         .map(|(n, became)| (p(n), became))
         .collect();
-    let mut later = Scene {
-        target: Target::Earlier(Earlier {
-            finish,
-            pre_image: pre_image(&plan),
-            plan,
-            answers: BTreeMap::new(),
-            outcomes,
-        }),
-        ..scene
+    let before = pre_image(&plan);
+    let of = executed(plan, before, outcomes);
+    let goal = if finish {
+        Goal::Finish(of)
+    } else {
+        Goal::Undo(of)
     };
+    let mut later = Scene { goal, ..scene };
     for (n, offset) in (0..).zip(left) {
         reading(&mut later.seen, n).committed = Ok(Some(commit(offset)));
     }
@@ -46,10 +44,7 @@ fn lost() -> PartitionOutcome {
 }
 
 fn answered(scene: &mut Scene, answer: AlterAnswer) {
-    let Target::Earlier(earlier) = &mut scene.target else {
-        panic!("no earlier plan");
-    };
-    earlier.answers.insert(p(1), answer);
+    scene.earlier().answers.insert(p(1), answer);
 }
 
 fn undone() -> (i32, Option<CommittedOffset>, Option<CommittedOffset>) {
@@ -222,7 +217,7 @@ fn what_was_not_applied_is_finished_from_exactly_where_it_was() {
 #[test]
 fn where_targets_were_to_rise_with_the_log_start_those_of_the_rest_do() {
     let to_earliest = |finish| {
-        let scene = to(Target::Earliest, |s| {
+        let scene = to(Goal::Earliest, |s| {
             for n in 0..3 {
                 reading(&mut s.seen, n).committed = Ok(Some(commit(43)));
             }
@@ -259,10 +254,7 @@ fn where_targets_were_to_rise_with_the_log_start_those_of_the_rest_do() {
 #[test]
 fn what_was_to_lose_its_metadata_alone_is_finished() {
     let scene = incident(|s| {
-        let Target::Checkpoint { checkpoint, .. } = &mut s.target else {
-            panic!("no checkpoint");
-        };
-        for then in checkpoint.partitions.values_mut() {
+        for then in s.source().partitions.values_mut() {
             then.committed = Some(CommittedOffset::bare(31));
         }
         for n in 0..3 {

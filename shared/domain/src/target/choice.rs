@@ -10,33 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::checkpoint::{Checkpoint, CheckpointHeader};
-use super::ids::CheckpointId;
-use super::ids::PlanId;
-use super::offset::TopicPartition;
-use super::request::Selection;
+use crate::checkpoint::{Checkpoint, CheckpointHeader};
+use crate::ids::PlanId;
+use crate::offset::TopicPartition;
+use crate::refusal::Refusal;
+use crate::request::Selection;
 
-/// A checkpoint from which some partitions are taken, because the plan's source is undone for them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Older {
-    /// The checkpoint.
-    pub id: CheckpointId,
-    /// Its time.
-    pub ended_at: Timestamp,
-    /// The plans that undid what newer checkpoints hold of them.
-    pub by: BTreeSet<PlanId>,
-    /// The partitions.
-    pub partitions: BTreeSet<TopicPartition>,
-}
-
-/// Checkpoints that are newer than the source and of which nothing that was asked for is left.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PassedOver {
-    /// How many.
-    pub count: usize,
-    /// The plans that undid them.
-    pub by: BTreeSet<PlanId>,
-}
+use super::checkpoint::{CheckpointSource, PassedOver};
+use super::data::Older;
 
 /// What was chosen.
 #[derive(Debug, PartialEq, Eq)]
@@ -69,6 +50,39 @@ pub struct Search<'a> {
     wanted: BTreeMap<TopicPartition, BTreeSet<PlanId>>,
     /// For what there is none: the older ones are of another log.
     of_another_log: Vec<TopicPartition>,
+}
+
+impl Choice {
+    /// What was chosen among `headers`, newest first, for a rewind to before a time.
+    ///
+    /// # Errors
+    /// Nothing usable is there for all that was asked for.
+    pub fn source(
+        self,
+        before: Timestamp,
+        headers: &[CheckpointHeader],
+    ) -> Result<CheckpointSource, Refusal> {
+        match self {
+            Self::Source {
+                checkpoint,
+                older,
+                passed_over,
+            } => Ok(CheckpointSource {
+                older,
+                passed_over,
+                ..CheckpointSource::new(*checkpoint)
+            }),
+            Self::Without(partitions) => Err(Refusal::PartitionsDisowned { before, partitions }),
+            Self::None(passed_over) => Err(Refusal::NoCheckpointBefore {
+                before,
+                oldest: headers
+                    .iter()
+                    .rfind(|header| header.disowned.is_empty())
+                    .map(|header| header.ended_at),
+                disowned: passed_over.count,
+            }),
+        }
+    }
 }
 
 impl<'a> Search<'a> {
@@ -192,10 +206,28 @@ fn asked(selection: &Selection, checkpoint: &Checkpoint) -> Vec<TopicPartition> 
         .collect()
 }
 
+/// A checkpoint that a request names.
+///
+/// # Errors
+/// A rewind undid some of what was asked for of it.
+pub fn find_named(
+    selection: &Selection,
+    header: &CheckpointHeader,
+    checkpoint: Checkpoint,
+) -> Result<CheckpointSource, Refusal> {
+    match undone_for(selection, header, &checkpoint) {
+        None => Ok(CheckpointSource::new(checkpoint)),
+        Some((by, partitions)) => Err(Refusal::CheckpointDisowned {
+            id: header.id.clone(),
+            by,
+            partitions,
+        }),
+    }
+}
+
 /// What a named checkpoint holds of the partitions asked for that a rewind undid: the first plan that did, and for
 /// which; none where it did for all.
-#[must_use]
-pub fn undone_for(
+fn undone_for(
     selection: &Selection,
     header: &CheckpointHeader,
     checkpoint: &Checkpoint,
@@ -215,6 +247,7 @@ pub fn undone_for(
 mod tests {
     use super::*;
     use crate::disowned::{Disowned, Undone};
+    use crate::ids::CheckpointId;
     use crate::testing::*;
 
     /// Hourly checkpoints from 06:00 on; of the n-th, every partition is at 10 n, and these partitions are undone.
