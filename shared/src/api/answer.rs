@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::http::Response;
 
 /// What a body may have, in bytes.
-pub const LONGEST_BODY: usize = 256 * 1024;
+pub(super) const LONGEST_BODY: usize = 256 * 1024;
 
 /// An answer: a status, a code for programs, a line for people, and what else there is to say.
 #[derive(Debug, Clone, PartialEq)]

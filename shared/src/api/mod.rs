@@ -20,6 +20,7 @@ mod routes;
 #[cfg(test)]
 mod tests;
 
+pub use answer::Answer;
 pub use deps::{Callers, WebhookDeps};
 pub use people::TokenIssuer;
 pub use respond::{handle, respond};

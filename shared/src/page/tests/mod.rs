@@ -97,11 +97,10 @@ fn decided(status: ApprovalStatus) -> ApprovalCase {
 }
 
 fn request(method: Method, id: &str) -> Request {
-    Request {
-        method: Some(method),
-        path: format!("/approvals/{id}"),
-        ..Request::default()
-    }
+    let mut request = Request::default();
+    request.method = Some(method);
+    request.path = format!("/approvals/{id}");
+    request
 }
 
 fn post(id: &str, fields: &[(&str, &str)]) -> Request {

@@ -153,10 +153,7 @@ fn what_can_be_read_of_a_request_is_read_beside_what_cannot() {
     let header = |name| request.header(name);
     assert_eq!(header("origin"), Some("https://guard.example"));
     // Headers are plain text, so that what is odd about one is seen by whoever reads it.
-    assert_eq!(
-        (header("x-a"), header("accept")),
-        (Some("é"), Some("a, é"))
-    );
+    assert_eq!((header("x-a"), header("accept")), (Some("é"), Some("a, é")));
     assert_eq!(header("x-b"), Some("a\u{7f}"));
     assert_eq!(request.cookie("a"), Some("b"));
 }

@@ -7,7 +7,8 @@ use crate::domain::recovery::{Outcome, PartitionOutcome, Quiet};
 use crate::domain::refusal::Refusal;
 use crate::http::{BodyFault, Response};
 use crate::page::ask::{Ask, link_text, read_ask, read_number};
-use crate::page::csv_parts::{answer_csv, split_csv};
+use crate::page::csv_parts::answer_csv;
+use crate::page::responses::redirect;
 use crate::page::style::CSS;
 
 fn shown(case: &ApprovalCase) -> Response {
@@ -27,7 +28,7 @@ fn snapshot(name: &str, html: &str) {
 }
 
 fn header(response: &Response, name: &str) -> String {
-    let headers = response.headers;
+    let headers = &response.headers;
     let value = headers.get(name).and_then(|value| value.to_str().ok());
     value.unwrap_or_default().to_owned()
 }
@@ -180,7 +181,7 @@ fn every_response_says_that_it_is_private_and_inert() {
     for response in [
         shown(&pending()),
         answer_csv(&pending(), 1),
-        Response::see_other("x"),
+        redirect("x"),
     ] {
         assert_eq!(header(&response, "cache-control"), "no-store");
         assert_eq!(header(&response, "referrer-policy"), "same-origin");
@@ -659,10 +660,7 @@ fn events_of_the_http_api_come_in_and_go_out() {
     bare.as_object_mut().unwrap().remove("body");
     bare["rawPath"] = "/".into();
     let bare = read(bare);
-    assert_eq!(
-        (link_text(&bare), bare.body(9)),
-        ("", Ok(Vec::new()))
-    );
+    assert_eq!((link_text(&bare), bare.body(9)), ("", Ok(Vec::new())));
 
     let out = serde_json::to_value(ApiGatewayV2httpResponse::from(shown(&pending()))).unwrap();
     assert_eq!(out["statusCode"], 200);
