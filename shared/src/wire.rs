@@ -55,8 +55,9 @@ fn object(written: &Value) -> Result<&Map<String, Value>, Vec<Refusal>> {
 }
 
 /// One step of a recovery that reads or writes Kafka.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, strum::VariantNames)]
 #[serde(tag = "step", rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum RewindStep {
     /// Make or take over a plan and claim its group.
     Plan {
@@ -87,8 +88,9 @@ pub struct PlanStep {
 }
 
 /// One step of a recovery that deals with people, or with other executions.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, strum::VariantNames)]
 #[serde(tag = "step", rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum ApprovalStep {
     /// Store the token and tell the approver.
     Request {

@@ -150,9 +150,12 @@ async fn bench() -> Outcome {
     progress("Starting Apache Kafka and the local AWS ...");
     let kafka = Kafka::start(&run, &wide::kafka()).await?;
     let aws = LocalAws::start(&run, &[].into()).await?;
-    let store = bare::table(&bare::sdk(&aws.endpoint()), TABLE)
-        .await
-        .map_err(|error| error.to_string())?;
+    let store = bare::create_table(
+        &aws_sdk_dynamodb::Client::new(&bare::local_sdk(&aws.endpoint())),
+        TABLE,
+    )
+    .await
+    .map_err(|error| error.to_string())?;
     let config = run.dir().join("offset-guard.toml");
     let text = format!(
         "[clusters.main]\nbootstrap_servers = [\"{}\"]\nauth = \"plaintext\"\n\n\

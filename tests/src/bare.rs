@@ -1,8 +1,9 @@
-//! What the use cases need of an AWS, where nothing is deployed.
+//! The parts of a local AWS that the use cases need, where nothing is deployed.
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
+use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
@@ -18,7 +19,7 @@ const NOTHING: &str =
 
 /// How to reach the local AWS at `endpoint`.
 #[must_use]
-pub fn sdk(endpoint: &str) -> SdkConfig {
+pub fn local_sdk(endpoint: &str) -> SdkConfig {
     let credentials = Credentials::new("test", "test", None, None, "tests");
     SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())
@@ -28,12 +29,11 @@ pub fn sdk(endpoint: &str) -> SdkConfig {
         .build()
 }
 
-/// A new table.
+/// Creates a table with the keys of the template.
 ///
 /// # Errors
 /// DynamoDB refuses.
-pub async fn table(sdk: &SdkConfig, name: &str) -> Result<Store> {
-    let client = aws_sdk_dynamodb::Client::new(sdk);
+pub async fn create_table(client: &Client, name: &str) -> Result<Store> {
     let mut create = client
         .create_table()
         .table_name(name)
@@ -46,14 +46,15 @@ pub async fn table(sdk: &SdkConfig, name: &str) -> Result<Store> {
             .key_schema(key.key_type(kind).build()?);
     }
     create.send().await?;
-    Ok(Store::new(client, name.to_owned()))
+    Ok(Store::new(client.clone(), name.to_owned()))
 }
 
-/// The ARN of a new state machine that does nothing, for whoever starts executions of which nothing is wanted.
+/// Creates a state machine that does nothing, for tests that start executions and want nothing of them, and returns its
+/// ARN.
 ///
 /// # Errors
 /// Step Functions refuses.
-pub async fn state_machine(sdk: &SdkConfig, name: &str) -> Result<String> {
+pub async fn create_state_machine(sdk: &SdkConfig, name: &str) -> Result<String> {
     let created = aws_sdk_sfn::Client::new(sdk)
         .create_state_machine()
         .name(name)

@@ -28,6 +28,7 @@ pub mod loopback;
 pub mod readme;
 pub mod situations;
 pub mod step_functions;
+pub mod template;
 pub mod wide;
 
 /// What a test returns.

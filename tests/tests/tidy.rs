@@ -9,7 +9,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use offset_guard::failure::ErrorClass;
 use serde_json::Value;
 
 #[cfg(test)]
@@ -164,15 +163,6 @@ fn every_package_has_the_one_lint_table_and_is_a_member() {
     }
 }
 
-#[test]
-fn every_example_event_is_json() {
-    for path in files("events", ".json") {
-        let event: Value = serde_json::from_str(&read(&path))
-            .unwrap_or_else(|error| panic!("{}: {error}", named(&path)));
-        assert!(event.is_object(), "{}", named(&path));
-    }
-}
-
 /// Maven's plugins leave notes in the build folder, which is the checkout's own where nothing says otherwise.
 #[test]
 fn maven_is_run_in_one_place_and_leaves_nothing_in_the_checkout() {
@@ -192,54 +182,4 @@ fn maven_is_run_in_one_place_and_leaves_nothing_in_the_checkout() {
             "{name}: a property that Maven does not know"
         );
     }
-}
-
-/// Every name in an `ErrorEquals`, wherever it stands.
-#[cfg(test)]
-fn error_names(value: &Value, names: &mut BTreeSet<String>) {
-    match value {
-        Value::Object(fields) => {
-            for (key, value) in fields {
-                if key == "ErrorEquals" {
-                    let listed = value.as_array().unwrap().iter();
-                    names.extend(listed.map(|name| name.as_str().unwrap().to_owned()));
-                }
-                error_names(value, names);
-            }
-        }
-        Value::Array(items) => items.iter().for_each(|item| error_names(item, names)),
-        _ => {}
-    }
-}
-
-/// A name that nothing ever raises is a Catch that never catches, and nobody is told.
-#[test]
-fn the_state_machine_names_errors_that_exist() {
-    const OF_AWS: [&str; 11] = [
-        "States.ALL",
-        "States.Timeout",
-        "States.TaskFailed",
-        "States.HeartbeatTimeout",
-        "Lambda.Unknown",
-        "Lambda.ServiceException",
-        "Lambda.AWSLambdaException",
-        "Lambda.SdkClientException",
-        "Lambda.ClientExecutionTimeoutException",
-        "Lambda.TooManyRequestsException",
-        "Sandbox.Timedout",
-    ];
-    let path = root().join("infra/recovery.asl.json");
-    let machine: Value = serde_json::from_str(&read(&path)).unwrap();
-    let mut names = BTreeSet::new();
-    error_names(&machine, &mut names);
-    let ours = ErrorClass::ALL.map(ErrorClass::error_type);
-    let unknown: Vec<_> = names
-        .iter()
-        .filter(|name| !OF_AWS.contains(&name.as_str()) && !ours.contains(&name.as_str()))
-        .collect();
-    assert_eq!(unknown, Vec::<&String>::new());
-    assert!(
-        names.contains(ErrorClass::Transient.error_type()),
-        "what passes is tried again"
-    );
 }

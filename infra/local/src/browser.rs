@@ -22,6 +22,8 @@ use crate::{
 };
 
 const START_LIMIT: Duration = Duration::from_secs(30);
+/// How often chromedriver is started until it serves.
+const DRIVER_TRIES: u32 = 5;
 /// What chromedriver prints before its port.
 const SERVING: &str = "started successfully on port ";
 
@@ -43,17 +45,7 @@ impl Browser {
         let run = Run::open(Duration::ZERO)?;
         let profile = run.dir().join("profile");
         fs::create_dir(&profile).doing(|| format!("create {}", profile.display()))?;
-        let stdout = run.dir().join("chromedriver.out");
-        let mut command = Command::new("chromedriver");
-        command.arg("--port=0").env("TMPDIR", run.dir());
-        let mut driver = run.spawn_with_stdout("chromedriver", &command, &stdout)?;
-        let port = until("chromedriver to serve", START_LIMIT, async || {
-            driver.check_alive()?;
-            let text =
-                fs::read_to_string(&stdout).doing(|| format!("read {}", stdout.display()))?;
-            Ok(port(&text))
-        })
-        .await?;
+        let (driver, port) = start_driver(&run).await?;
         let options = json!({ "goog:chromeOptions": { "args": [
             "--headless",
             // Chromium refuses to run as root otherwise; it sees nothing but pages of this machine.
@@ -248,7 +240,35 @@ impl WebDriverCompatibleCommand for DevTools {
     }
 }
 
-fn port(text: &str) -> Option<u16> {
+/// Starts chromedriver and returns its port.
+///
+/// chromedriver takes a port that is free in IPv4, and ends with "Address already in use" if another program has the same
+/// port in IPv6. Each try takes another port.
+async fn start_driver(run: &Run) -> Result<(Process, u16)> {
+    let mut tries = 1;
+    loop {
+        match try_driver(run).await {
+            Err(Error::Died { .. }) if tries < DRIVER_TRIES => tries += 1,
+            started => return started,
+        }
+    }
+}
+
+async fn try_driver(run: &Run) -> Result<(Process, u16)> {
+    let stdout = run.dir().join("chromedriver.out");
+    let mut command = Command::new("chromedriver");
+    command.arg("--port=0").env("TMPDIR", run.dir());
+    let mut driver = run.spawn_with_stdout("chromedriver", &command, &stdout)?;
+    let port = until("chromedriver to serve", START_LIMIT, async || {
+        driver.check_alive()?;
+        let text = fs::read_to_string(&stdout).doing(|| format!("read {}", stdout.display()))?;
+        Ok(find_port(&text))
+    })
+    .await?;
+    Ok((driver, port))
+}
+
+fn find_port(text: &str) -> Option<u16> {
     let (_, after) = text.split_once(SERVING)?;
     after.split_once('.')?.0.parse().ok()
 }

@@ -8,19 +8,26 @@ use std::io::Write;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use strum::VariantNames;
 
 use crate::environment;
 
 pub mod guard;
 
 /// Where the metrics stand.
-const NAMESPACE: &str = "OffsetGuard";
+pub const NAMESPACE: &str = "OffsetGuard";
+
+/// Counts one if a guard run could read its group's offsets.
+const GROUPS_SAMPLED: &str = "GroupsSampled";
+
+/// Counts one if a guard run could not read its group's offsets.
+const GROUPS_UNKNOWN: &str = "GroupsUnknown";
 
 /// What CloudWatch takes for a dimension's value at most, in characters (CloudWatch API reference, `Dimension`).
 const LONGEST_DIMENSION: usize = 1_024;
 
 /// What is counted. `template.yaml` has an alarm of the same name for each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
 pub enum Metric {
     /// A message did not reach Slack.
     SlackNotDelivered,
@@ -34,12 +41,14 @@ impl Metric {
     /// Its name in CloudWatch.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::SlackNotDelivered => "SlackNotDelivered",
-            Self::GroupsNotReached => "GroupsNotReached",
-            Self::PatternCapMet => "PatternCapMet",
-        }
+        self.into()
     }
+}
+
+/// The names of everything that is told apart by function, which is what an alarm of the template can watch.
+#[must_use]
+pub fn names_by_function() -> Vec<&'static str> {
+    [Metric::VARIANTS, &[GROUPS_SAMPLED, GROUPS_UNKNOWN]].concat()
 }
 
 /// Counts one.

@@ -121,7 +121,7 @@ async fn play(version: Version, chosen: &[Situation], at_once: usize) -> Result<
         client: Client::new(&kafka.bootstrap(), &options.client_properties),
         bootstrap: kafka.bootstrap(),
         version,
-        guard: Guard::new(&kafka.bootstrap(), &bare::sdk(&aws.endpoint()))
+        guard: Guard::new(&kafka.bootstrap(), &bare::local_sdk(&aws.endpoint()))
             .await
             .map_err(|error| error.to_string())?,
         cli: kafka.cli()?,

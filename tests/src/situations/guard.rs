@@ -70,10 +70,10 @@ impl Guard {
         let name = format!("situations-{}", Ulid::generate());
         Ok(Self {
             config: Arc::new(Config::parse(&Policy::config(bootstrap))?),
-            store: bare::table(sdk, &name).await?,
+            store: bare::create_table(&aws_sdk_dynamodb::Client::new(sdk), &name).await?,
             executions: StepFunctions::new(
                 aws_sdk_sfn::Client::new(sdk),
-                bare::state_machine(sdk, &name).await?,
+                bare::create_state_machine(sdk, &name).await?,
             ),
             groups: GroupReader::connect(settings.clone())?,
             records: RecordReader::connect(settings.clone(), crate::reader_program())?,

@@ -6,33 +6,27 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use offset_guard::app::apply::ALTER_TIMEOUT;
-use offset_guard::app::{observe, verify};
-use offset_guard::config::Config;
+use offset_guard::app::verify;
 use offset_guard::domain::audit::{Audit, AuditStatus};
-use offset_guard::domain::ids::PlanId;
 use offset_guard::domain::recovery::{Outcome as Came, PartitionOutcome};
 use offset_guard::domain::refusal::Refusal;
 use offset_guard::error::Error;
-use offset_guard::kafka::{Auth, ConnectionSettings};
-use offset_guard_local::client::{Client, Commit, Record};
-use offset_guard_local::kafka::{Kafka, KafkaOptions};
-use offset_guard_local::run::Run;
-use offset_guard_tests::{Outcome, PATIENCE, World, now, on_every_kafka, on_kafka_4};
+use offset_guard_local::client::Record;
+use offset_guard_tests::{Outcome, PATIENCE, World, on_every_kafka, on_kafka_4};
 use serde_json::json;
 
 use crate::bench::{Act, Bench, LEFT};
+use crate::big_move::{LONG, MANY, approve_big_move, partition_outcomes, report_half};
 
 on_every_kafka!(
     killed_before_it_sends,
     killed_after_it_sends,
     reply_lost,
     a_member_that_joins_at_the_last_moment_stops_it,
-    offsets_that_are_gone_come_back,
 );
 on_kafka_4!(
     consumers_that_went_on_are_told_from_a_lost_request,
     what_writes_from_outside_is_told_from_consumers,
-    a_group_that_is_empty_for_an_instant_is_waited_for_all_the_same,
     a_rewind_that_was_never_sent_is_never_called_applied,
     half_a_move_is_said_and_a_retry_finishes_it,
     half_a_move_that_consumers_touched_is_left_alone,
@@ -40,21 +34,7 @@ on_kafka_4!(
     verify_between_two_requests_stops_the_second,
     the_switch_stops_admission_and_every_request,
     without_time_nothing_is_begun,
-    several_requests_need_rest,
-    offsets_that_expired_come_back,
-    a_group_that_stops_in_time_is_moved,
-    a_group_that_never_stops_is_named,
-    commits_may_drift_within_the_limit_alone,
 );
-
-/// More than one request holds: 512 KiB by the estimate.
-pub(crate) const MANY: i32 = 140;
-/// As much as a broker takes by default.
-pub(crate) const LONG: usize = 4096;
-
-fn each(audit: &Audit) -> Vec<Option<PartitionOutcome>> {
-    audit.partitions.iter().map(|p| p.outcome.clone()).collect()
-}
 
 async fn killed_before_it_sends(world: &World) -> Outcome {
     let bench = Bench::new(world, "test", 2, 30).await?;
@@ -83,7 +63,7 @@ async fn killed_before_it_sends(world: &World) -> Outcome {
         (AuditStatus::Failed, "APPROVED_NOT_APPLIED")
     );
     assert_eq!(
-        each(&audit),
+        partition_outcomes(&audit),
         [
             Some(PartitionOutcome::NotApplied),
             Some(PartitionOutcome::NotApplied)
@@ -170,14 +150,14 @@ async fn consumers_that_went_on_are_told_from_a_lost_request(world: &World) -> O
     for afterwards in [8, 25] {
         let audit = judged(world, Act::Send, afterwards).await?;
         assert_eq!(
-            (audit.code.as_str(), each(&audit)),
+            (audit.code.as_str(), partition_outcomes(&audit)),
             ("APPLIED_THEN_MOVED", vec![moved_to(afterwards)])
         );
     }
     // Nobody heard the answer: between target and pre-image no consumer of the old position can be.
     let audit = judged(world, Act::LoseReply, 8).await?;
     assert_eq!(
-        (audit.code.as_str(), each(&audit)),
+        (audit.code.as_str(), partition_outcomes(&audit)),
         ("APPLIED_THEN_MOVED", vec![moved_to(8)])
     );
     // On the way to a target ahead, consumers get there by themselves: a request that was lost is never called applied.
@@ -198,7 +178,7 @@ async fn consumers_that_went_on_are_told_from_a_lost_request(world: &World) -> O
             (AuditStatus::Failed, "OUTCOME_UNKNOWN")
         );
         assert_eq!(
-            each(&audit),
+            partition_outcomes(&audit),
             [Some(PartitionOutcome::Unknown {
                 seen: "25".to_owned()
             })]
@@ -208,7 +188,10 @@ async fn consumers_that_went_on_are_told_from_a_lost_request(world: &World) -> O
 }
 
 /// A group that members have read as far as 20, and that nobody is in.
-async fn read_by_members(world: &World, policy: &str) -> Result<Bench, Box<dyn StdError>> {
+pub(crate) async fn read_by_members(
+    world: &World,
+    policy: &str,
+) -> Result<Bench, Box<dyn StdError>> {
     let bench = Bench::new(world, policy, 1, 30).await?;
     world.consume(&bench.group, &bench.topic, 1, 30).await?;
     bench.commit(&[20]).await?;
@@ -224,7 +207,11 @@ async fn what_writes_from_outside_is_told_from_consumers(world: &World) -> Outco
     bench.verify_later(&plan).await?;
     let audit = bench.report(&plan).await?;
     assert_eq!(
-        (audit.status, audit.code.as_str(), each(&audit)),
+        (
+            audit.status,
+            audit.code.as_str(),
+            partition_outcomes(&audit)
+        ),
         (
             AuditStatus::Failed,
             "OVERWRITTEN",
@@ -243,27 +230,6 @@ async fn what_writes_from_outside_is_told_from_consumers(world: &World) -> Outco
     bench.verify_later(&plan).await?;
     assert_eq!(bench.report(&plan).await?.code, "APPLIED_THEN_MOVED");
     member.stop().await?;
-    Ok(())
-}
-
-async fn a_group_that_is_empty_for_an_instant_is_waited_for_all_the_same(world: &World) -> Outcome {
-    let bench = read_by_members(world, "waiting").await?;
-    let plan = bench.approved(&bench.to(1, 5)).await?;
-    assert!(bench.stored(&plan).await?.waits_for_empty);
-    // Its consumers come back before it is applied, and stop when they are asked to.
-    let member = world.member(&bench.group, &bench.topic, 1).await?;
-    assert_eq!(bench.observe(&plan).await?.next, observe::Next::Wait);
-    member.stop().await?;
-    let next = loop {
-        let observed = bench.observe(&plan).await?;
-        if observed.next != observe::Next::Wait {
-            break observed.next;
-        }
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    };
-    assert_eq!(next, observe::Next::Apply);
-    bench.apply(&plan, &[]).await?;
-    assert_eq!(bench.verify(&plan).await?.outcome, Some(Came::Verified));
     Ok(())
 }
 
@@ -292,29 +258,8 @@ async fn a_rewind_that_was_never_sent_is_never_called_applied(world: &World) -> 
     Ok(())
 }
 
-/// A group whose rewind needs two requests: its checkpoint at 0 holds long metadata, which it has gone on from to 1.
-pub(crate) async fn big(world: &World) -> Result<(Bench, PlanId, i32), Box<dyn StdError>> {
-    let bench = Bench::new(world, "test", MANY, 1).await?;
-    let commits: Vec<_> = (0..MANY)
-        .map(|partition| Commit {
-            metadata: "m".repeat(LONG),
-            ..Commit::new(&bench.topic, partition, 0)
-        })
-        .collect();
-    for some in commits.chunks(70) {
-        world.client.commit(&bench.group, some).await?;
-    }
-    bench.checkpoint().await?;
-    let before = now();
-    bench.commit(&[1; MANY as usize]).await?;
-    let plan = bench.approved(&json!({"rewind_before": before})).await?;
-    // As many commits as one request holds.
-    let size = bench.group.len() + bench.topic.len() + LONG + 60;
-    Ok((bench, plan, i32::try_from(512 * 1024 / size)?))
-}
-
 async fn half_a_move_is_said_and_a_retry_finishes_it(world: &World) -> Outcome {
-    let (bench, plan, first) = big(world).await?;
+    let (bench, plan, first) = approve_big_move(world).await?;
     let half: Vec<_> = (0..MANY).map(|p| Some(i64::from(p >= first))).collect();
     bench
         .apply_killed(&plan, &[Act::Send, Act::DieBefore])
@@ -346,7 +291,7 @@ async fn half_a_move_is_said_and_a_retry_finishes_it(world: &World) -> Outcome {
 }
 
 async fn half_a_move_that_consumers_touched_is_left_alone(world: &World) -> Outcome {
-    let (bench, plan, first) = big(world).await?;
+    let (bench, plan, first) = approve_big_move(world).await?;
     bench.apply_killed(&plan, &[Act::DieAfter]).await?;
     // A consumer of the first half has gone on.
     world
@@ -377,7 +322,7 @@ async fn half_a_move_that_consumers_touched_is_left_alone(world: &World) -> Outc
         (Came::Unknown, "OUTCOME_UNKNOWN")
     );
     let count = |wanted: &PartitionOutcome| {
-        each(&audit)
+        partition_outcomes(&audit)
             .iter()
             .flatten()
             .filter(|outcome| *outcome == wanted)
@@ -427,37 +372,13 @@ async fn a_paused_apply_sends_nothing_after_verify(world: &World) -> Outcome {
 }
 
 async fn verify_between_two_requests_stops_the_second(world: &World) -> Outcome {
-    let (bench, plan, first) = big(world).await?;
+    let (bench, plan, first) = approve_big_move(world).await?;
     let applied = bench.apply(&plan, &[Act::SendAndFence]).await?;
     assert_eq!(
         (applied.requests, applied.refused),
         (1, vec!["FENCED".to_owned()])
     );
-    partly(&bench, &plan, first).await
-}
-
-/// The first request was answered, the second never sent.
-pub(crate) async fn partly(bench: &Bench, plan: &PlanId, first: i32) -> Outcome {
-    let verified = bench.verify(plan).await?;
-    assert_eq!(verified.outcome, Some(Came::PartiallyApplied));
-    let audit = bench.report(plan).await?;
-    assert_eq!(
-        (audit.status, audit.code.as_str()),
-        (AuditStatus::Failed, "PARTIALLY_APPLIED")
-    );
-    let half: Vec<_> = (0..MANY)
-        .map(|p| {
-            Some(if p < first {
-                PartitionOutcome::Applied
-            } else {
-                PartitionOutcome::NotApplied
-            })
-        })
-        .collect();
-    assert_eq!(each(&audit), half);
-    let half: Vec<_> = (0..MANY).map(|p| Some(i64::from(p >= first))).collect();
-    assert_eq!(bench.offsets(MANY).await?, half);
-    Ok(())
+    report_half(&bench, &plan, first).await
 }
 
 async fn the_switch_stops_admission_and_every_request(world: &World) -> Outcome {
@@ -487,10 +408,10 @@ async fn the_switch_stops_admission_and_every_request(world: &World) -> Outcome 
     assert_eq!(bench.offsets(1).await?, [Some(20)]);
 
     // Between two requests.
-    let (bench, plan, first) = big(world).await?;
+    let (bench, plan, first) = approve_big_move(world).await?;
     let applied = bench.apply(&plan, &[Act::SendAndSwitchOff]).await?;
     assert_eq!((applied.requests, applied.refused), (1, off()));
-    partly(&bench, &plan, first).await
+    report_half(&bench, &plan, first).await
 }
 
 async fn without_time_nothing_is_begun(world: &World) -> Outcome {
@@ -515,204 +436,5 @@ async fn without_time_nothing_is_begun(world: &World) -> Outcome {
         (verify::Next::Report, Some(Came::NotApplied))
     );
     assert_eq!(bench.offsets(1).await?, [Some(20)]);
-    Ok(())
-}
-
-async fn several_requests_need_rest(world: &World) -> Outcome {
-    let (bench, plan, _) = big(world).await?;
-    let first = bench.observe(&plan).await?;
-    assert_eq!((first.next, first.wait_seconds), (observe::Next::Wait, 2));
-    // Moved meanwhile: the rest begins anew.
-    world
-        .client
-        .produce(&bench.topic, &[Record::new(0, "more")])
-        .await?;
-    bench.commit(&[2]).await?;
-    tokio::time::sleep(Duration::from_secs(first.wait_seconds.into())).await;
-    let second = bench.observe(&plan).await?;
-    // As with members: a group that moves is looked at every ten seconds, however short its rest may be.
-    assert_eq!(
-        (second.next, second.wait_seconds),
-        (observe::Next::Wait, 10)
-    );
-    tokio::time::sleep(Duration::from_secs(second.wait_seconds.into())).await;
-    assert_eq!(bench.observe(&plan).await?.next, observe::Next::Apply);
-    // One request needs none.
-    let bench = Bench::new(world, "test", 1, 30).await?;
-    bench.commit(&[20]).await?;
-    let plan = bench.approved(&bench.to(1, 5)).await?;
-    assert_eq!(bench.observe(&plan).await?.next, observe::Next::Apply);
-    Ok(())
-}
-
-async fn offsets_that_are_gone_come_back(world: &World) -> Outcome {
-    let (topic, group) = (world.topic("gone"), world.group("test"));
-    world.filled_topic(&topic, 2, 7).await?;
-    world.consume(&group, &topic, 2, 14).await?;
-    world.checkpoint(&group).await?;
-    let remembered = world.triples(&group, &topic, 2).await?;
-    let cli = world.stack.cli()?;
-    let deleted = cli
-        .consumer_groups(&["--delete", "--group", &group])
-        .await?;
-    assert!(deleted.success, "{deleted:?}");
-    assert_eq!(world.offsets(&group, &topic, 2).await?, [None, None]);
-
-    // Unless it is asked for, nothing is created.
-    let request = world.rewind(&group, &json!({"rewind_before": now()}));
-    assert_eq!(world.refused(request).await?.codes, ["GROUP_NOT_FOUND"]);
-    let request = world.rewind(
-        &group,
-        &json!({"rewind_before": now(), "restore_missing": true}),
-    );
-    let ended = world.approved(&group, request).await?;
-    assert_eq!(
-        (ended.status.as_str(), ended.code()),
-        ("SUCCEEDED", "VERIFIED")
-    );
-    assert_eq!(world.triples(&group, &topic, 2).await?, remembered);
-    Ok(())
-}
-
-async fn offsets_that_expired_come_back(world: &World) -> Outcome {
-    // A minute is the least that a broker keeps them; it counts from when the group was left.
-    let mut options = KafkaOptions {
-        version: world.setting.kafka,
-        ..KafkaOptions::default()
-    };
-    for (key, value) in [
-        ("offsets.retention.minutes", "1"),
-        ("offsets.retention.check.interval.ms", "500"),
-    ] {
-        options.properties.insert(key.to_owned(), value.to_owned());
-    }
-    let kafka = Kafka::start(&Run::open(Duration::ZERO)?, &options).await?;
-    let client = Client::new(&kafka.bootstrap(), &options.client_properties);
-    let text = format!(
-        "[clusters.main]\nbootstrap_servers = [{:?}]\nauth = \"plaintext\"\n[[groups]]\ncluster = \"main\"\npattern = \"test-*\"\n",
-        kafka.bootstrap()
-    );
-    let bench = Bench::on(
-        world,
-        client.clone(),
-        ConnectionSettings::new(kafka.bootstrap(), Auth::Plaintext),
-        Config::parse(&text)?,
-        "test",
-    )
-    .await?;
-    client.create_topic(&bench.topic, 1, &[]).await?;
-    client.produce_numbered(&bench.topic, 0, 30).await?;
-    bench.commit(&[20]).await?;
-    bench.checkpoint().await?;
-
-    let expired = async {
-        while bench.offsets(1).await? != [None] {
-            tokio::time::sleep(Duration::from_millis(500)).await;
-        }
-        Ok::<_, Box<dyn StdError>>(())
-    };
-    tokio::time::timeout(2 * PATIENCE, expired).await??;
-    // A checkpoint now finds nothing, and the good one stands.
-    assert!(bench.checkpoint().await.is_err());
-    let asked = json!({"rewind_before": now()});
-    assert!(bench.plan(&asked).await.is_err());
-    let bench = bench.again();
-    let asked = json!({"rewind_before": now(), "restore_missing": true});
-    let plan = bench.approved(&asked).await?;
-    assert!(bench.stored(&plan).await?.creates_group());
-    let applied = bench.apply(&plan, &[]).await?;
-    assert_eq!(applied.accepted, 1);
-    assert_eq!(bench.verify(&plan).await?.outcome, Some(Came::Verified));
-    assert_eq!(bench.report(&plan).await?.code, "VERIFIED");
-    assert_eq!(bench.offsets(1).await?, [Some(20)]);
-    kafka.stop().await?;
-    Ok(())
-}
-
-async fn a_group_that_stops_in_time_is_moved(world: &World) -> Outcome {
-    let (topic, group) = (world.topic("waiting"), world.group("waiting"));
-    world.filled_topic(&topic, 1, 20).await?;
-    let member = world.member(&group, &topic, 1).await?;
-    member.until_read(20, PATIENCE).await?;
-    member.commit().await?;
-    let target = json!({"to_offsets": [{"topic": topic, "partition": 0, "offset": 5}]});
-    let execution = world
-        .operator
-        .request(world.rewind(&group, &target))
-        .await?;
-    let link = execution.link(&world.stack, &group, PATIENCE).await?;
-    world.operator.approve(&link, &group).await?;
-    crate::history::until_entered(world, &execution, "WaitUntilEmpty", 1).await?;
-    assert_eq!(world.offsets(&group, &topic, 1).await?, [Some(20)]);
-    member.stop().await?;
-    let ended = execution.end().await?;
-    assert_eq!(
-        (ended.status.as_str(), ended.code()),
-        ("SUCCEEDED", "VERIFIED")
-    );
-    assert_eq!(world.offsets(&group, &topic, 1).await?, [Some(5)]);
-    Ok(())
-}
-
-async fn a_group_that_never_stops_is_named(world: &World) -> Outcome {
-    let (topic, group) = (world.topic("impatient"), world.group("impatient"));
-    world.filled_topic(&topic, 1, 20).await?;
-    let member = world.member(&group, &topic, 1).await?;
-    member.until_read(20, PATIENCE).await?;
-    member.commit().await?;
-    let target = json!({"to_offsets": [{"topic": topic, "partition": 0, "offset": 5}]});
-    let ended = world
-        .approved(&group, world.rewind(&group, &target))
-        .await?;
-    assert_eq!(
-        (ended.status.as_str(), ended.code()),
-        ("FAILED", "APPROVED_NOT_APPLIED")
-    );
-    let cause = ended.cause.unwrap_or_default();
-    assert!(cause.contains("did not come to rest in time"), "{cause}");
-    assert!(cause.contains(&format!("client-of-{group}")), "{cause}");
-    assert_eq!(world.offsets(&group, &topic, 1).await?, [Some(20)]);
-    member.stop().await?;
-    Ok(())
-}
-
-async fn commits_may_drift_within_the_limit_alone(world: &World) -> Outcome {
-    let mut codes = Vec::new();
-    for more in [2, 3] {
-        let (topic, group) = (
-            world.topic(&format!("drift{more}")),
-            format!("{}-{more}", world.group("strict")),
-        );
-        world.filled_topic(&topic, 1, 20).await?;
-        let member = world.member(&group, &topic, 1).await?;
-        member.until_read(20, PATIENCE).await?;
-        member.commit().await?;
-        let target = json!({"to_offsets": [{"topic": topic, "partition": 0, "offset": 5}]});
-        let execution = world
-            .operator
-            .request(world.rewind(&group, &target))
-            .await?;
-        let link = execution.link(&world.stack, &group, PATIENCE).await?;
-        world.produce(&topic, 0, more).await?;
-        member.until_read(20 + more, PATIENCE).await?;
-        member.commit().await?;
-        member.stop().await?;
-        world.operator.approve(&link, &group).await?;
-        let ended = execution.end().await?;
-        let cause = ended.cause.clone().unwrap_or_default();
-        let at = world.offsets(&group, &topic, 1).await?;
-        codes.push((
-            ended.code().to_owned(),
-            at,
-            cause.contains("may move forward by at most 2"),
-        ));
-    }
-    assert_eq!(
-        codes,
-        [
-            ("VERIFIED".to_owned(), vec![Some(5)], false),
-            ("APPROVED_NOT_APPLIED".to_owned(), vec![Some(23)], true),
-        ]
-    );
     Ok(())
 }

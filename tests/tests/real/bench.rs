@@ -7,9 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
-};
 use jiff::Timestamp;
 use offset_guard::app::context::Context;
 use offset_guard::app::{apply, approval, checkpoint, observe, plan, report, verify};
@@ -28,6 +25,7 @@ use offset_guard::store::{LinkHash, Store, TaskToken};
 use offset_guard::wire::{CheckpointEvent, PlanStep, PlanVerdict};
 use offset_guard_local::client::{Client, Commit};
 use offset_guard_tests::World;
+use offset_guard_tests::bare::create_table;
 use offset_guard_tests::context::{Connect, context};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -113,8 +111,11 @@ impl Bench {
     ) -> Result<Self> {
         let id = Ulid::generate();
         let table = format!("bench-{id}");
+        let dynamodb = aws_sdk_dynamodb::Client::new(world.operator.sdk());
         Ok(Self {
-            store: own_table(world, &table).await?,
+            store: create_table(&dynamodb, &table)
+                .await
+                .map_err(|error| -> Box<dyn Error> { error })?,
             table,
             config: Arc::new(config),
             execution: ExecutionArn(format!("arn:of:an:execution:{id}")),
@@ -485,30 +486,4 @@ impl AlterGroups for Faulty<'_> {
     async fn close(self) {
         AlterGroups::close(self.real).await;
     }
-}
-
-/// A table as the template has it, in the local AWS of `world`.
-async fn own_table(world: &World, name: &str) -> Result<Store> {
-    let client = aws_sdk_dynamodb::Client::new(world.operator.sdk());
-    let mut table = client
-        .create_table()
-        .table_name(name)
-        .billing_mode(BillingMode::PayPerRequest);
-    for (name, kind) in [("pk", KeyType::Hash), ("sk", KeyType::Range)] {
-        table = table
-            .attribute_definitions(
-                AttributeDefinition::builder()
-                    .attribute_name(name)
-                    .attribute_type(ScalarAttributeType::S)
-                    .build()?,
-            )
-            .key_schema(
-                KeySchemaElement::builder()
-                    .attribute_name(name)
-                    .key_type(kind)
-                    .build()?,
-            );
-    }
-    table.send().await?;
-    Ok(Store::new(client, name.to_owned()))
 }

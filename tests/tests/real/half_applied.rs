@@ -8,8 +8,8 @@ use offset_guard::domain::recovery::Outcome as Came;
 use offset_guard_tests::{Outcome, World, on_kafka_4};
 use serde_json::json;
 
-use crate::apply_faults::{LONG, MANY, big, partly};
 use crate::bench::{Act, Bench};
+use crate::big_move::{LONG, MANY, approve_big_move, report_half};
 
 on_kafka_4!(
     half_a_move_is_undone_and_the_rest_left_alone,
@@ -19,9 +19,9 @@ on_kafka_4!(
 
 /// The first of two requests was applied and the second never sent; how many partitions the first one held.
 async fn half(world: &World) -> Result<(Bench, PlanId, i32), Box<dyn Error>> {
-    let (bench, plan, first) = big(world).await?;
+    let (bench, plan, first) = approve_big_move(world).await?;
     bench.apply(&plan, &[Act::SendAndFence]).await?;
-    partly(&bench, &plan, first).await?;
+    report_half(&bench, &plan, first).await?;
     Ok((bench.again(), plan, first))
 }
 

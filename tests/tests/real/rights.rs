@@ -12,7 +12,7 @@ use offset_guard_local::client::Commit;
 use offset_guard_tests::{Outcome, PATIENCE, World};
 use serde_json::json;
 
-use crate::checkpoints::{allow, authorised};
+use crate::authorised::{allow, authorised};
 
 /// Waits until the brokers say that this test's principal may not READ a topic, or may.
 pub(crate) async fn until_readable(

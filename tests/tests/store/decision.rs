@@ -1,7 +1,6 @@
 //! What was decided, against whatever any role may write. Who may write what is read from the template.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::Command;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::{SignedDuration, Timestamp};
@@ -16,9 +15,8 @@ use offset_guard::domain::rights::Rights;
 use offset_guard::domain::testing::pending_approval;
 use offset_guard::store::{Decided, Lapse, LinkHash, Store, TaskToken};
 use offset_guard::wire::PlanStep;
-use offset_guard_local::workdir;
 use offset_guard_tests::context::context;
-use serde_json::Value;
+use offset_guard_tests::template;
 
 use super::approvals::link;
 use super::support::{
@@ -37,33 +35,21 @@ struct Grant {
     attributes: Option<BTreeSet<String>>,
 }
 
-async fn grants(key: &str) -> Vec<Grant> {
-    let python = workdir::python().await.unwrap();
-    let script = workdir::workspace().join("infra/check_wiring.py");
-    let told = Command::new(python)
-        .arg(script)
-        .args(["--writers", key])
-        .output()
-        .unwrap();
-    assert!(told.status.success(), "{told:?}");
-    let told: Value = serde_json::from_slice(&told.stdout).unwrap();
-    let texts = |list: &Value| -> BTreeSet<String> {
-        let list = list.as_array().unwrap().iter();
-        list.map(|one| one.as_str().unwrap().to_owned()).collect()
-    };
-    let grant = |grant: &Value| {
-        let actions = texts(&grant["actions"]);
-        assert!(!actions.contains("dynamodb:DeleteItem"), "{grant}");
-        Grant {
-            role: grant["role"].as_str().unwrap().to_owned(),
-            puts: actions.contains("dynamodb:PutItem"),
-            updates: actions.contains("dynamodb:UpdateItem"),
-            attributes: Some(&grant["attributes"])
-                .filter(|list| list.is_array())
-                .map(texts),
-        }
-    };
-    told.as_array().unwrap().iter().map(grant).collect()
+fn grants(key: &str) -> Vec<Grant> {
+    let template = template::read().unwrap();
+    let writers = template::writers(&template, key).into_iter();
+    writers
+        .map(|writer| {
+            let may = |action: &str| writer.actions.iter().any(|found| found == action);
+            assert!(!may("dynamodb:DeleteItem"), "{writer:?}");
+            Grant {
+                puts: may("dynamodb:PutItem"),
+                updates: may("dynamodb:UpdateItem"),
+                attributes: writer.attributes.map(|all| all.into_iter().collect()),
+                role: writer.role,
+            }
+        })
+        .collect()
 }
 
 fn config() -> Config {
@@ -274,7 +260,7 @@ async fn an_approved_plan_is_admitted_and_one_of_an_earlier_release_is_not() {
 
 #[tokio::test]
 async fn whatever_any_role_but_the_pages_writes_no_move_follows() {
-    let grants = grants(&format!("APPROVAL#{}", hash().as_str())).await;
+    let grants = grants(&format!("APPROVAL#{}", hash().as_str()));
     let roles: BTreeSet<_> = grants.iter().map(|grant| grant.role.as_str()).collect();
     assert!(roles.contains(PAGE) && roles.len() > 2, "{roles:?}");
     for how in ["rejected", "pending", "expired", "closed"] {
@@ -366,7 +352,7 @@ async fn try_item(case: &Case, grant: &Grant, flipped: Item, how: &str) {
 
 #[tokio::test]
 async fn every_step_writes_no_more_of_an_approval_than_its_role_may() {
-    let grants = grants(&format!("APPROVAL#{}", hash().as_str())).await;
+    let grants = grants(&format!("APPROVAL#{}", hash().as_str()));
     let may = |role: &str, puts: bool| -> BTreeSet<String> {
         grants
             .iter()

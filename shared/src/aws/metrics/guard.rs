@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use super::{Line, Unit, write};
+use super::{GROUPS_SAMPLED, GROUPS_UNKNOWN, Line, Unit, write};
 use crate::domain::guard::quarantine::Kept;
 use crate::domain::guard::run::{GuardRun, SecondSource};
 use crate::domain::guard::verdict::{Finding, Status, Verdict};
@@ -153,8 +153,8 @@ fn numbers(
         }
     }
     let by_function = vec![
-        ("GroupsSampled", Unit::Count, u64::from(!unknown)),
-        ("GroupsUnknown", Unit::Count, u64::from(unknown)),
+        (GROUPS_SAMPLED, Unit::Count, u64::from(!unknown)),
+        (GROUPS_UNKNOWN, Unit::Count, u64::from(unknown)),
     ];
     (by_group, by_function)
 }

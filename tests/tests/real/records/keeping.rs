@@ -258,16 +258,13 @@ async fn what_too_few_brokers_have_is_not_kept() -> Outcome {
         .client
         .create_topic(&place.topic, 1, &[("min.insync.replicas", "3")])
         .await?;
-    place
-        .keeper
-        .keep(&place.topic, None, Some(b"kept"), &[])
-        .await?;
+    keep_in_new_topic(&place, &place.topic).await?;
     let other = format!("{}-two", place.topic);
     place
         .client
         .create_topic(&other, 1, &[("min.insync.replicas", "2")])
         .await?;
-    place.keeper.keep(&other, None, Some(b"kept"), &[]).await?;
+    keep_in_new_topic(&place, &other).await?;
     kafka.stop_broker(2).await?;
 
     let began = Instant::now();
@@ -286,4 +283,16 @@ async fn what_too_few_brokers_have_is_not_kept() -> Outcome {
     );
     kafka.stop().await?;
     Ok(())
+}
+
+/// Keeps a record in a topic that was just created: a moment later than its controller, every broker knows the topic.
+async fn keep_in_new_topic(place: &Place, topic: &str) -> Outcome {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match place.keeper.keep(topic, None, Some(b"kept"), &[]).await {
+            Err(Fault::TopicGone) if Instant::now() < deadline => {}
+            kept => return Ok(kept.map(|_| ())?),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }

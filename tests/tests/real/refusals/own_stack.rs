@@ -83,7 +83,7 @@ async fn a_truncated_log(world: &mut World) -> Outcome {
         format!("{}-b", world.group("test")),
     );
     let partition = TopicPartition::new(&topic, 0);
-    create_on_two(world, &topic).await?;
+    create_unclean_topic(world, &topic).await?;
     world.produce(&topic, 0, 10).await?;
     stop_broker(world, 1).await?;
     world.produce(&topic, 0, 10).await?;
@@ -154,8 +154,8 @@ async fn stop_broker(world: &mut World, broker: usize) -> Outcome {
     Ok(kafka.stop_broker(broker).await?)
 }
 
-/// A topic on the first two brokers, of which a stale one may lead.
-async fn create_on_two(world: &World, topic: &str) -> Result<(), Box<dyn Error>> {
+/// Creates a topic with one replica each on brokers 1 and 2, of which a stale one may become the leader.
+async fn create_unclean_topic(world: &World, topic: &str) -> Result<(), Box<dyn Error>> {
     let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
         .set("bootstrap.servers", world.stack.bootstrap())
         .create()?;

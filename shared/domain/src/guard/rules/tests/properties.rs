@@ -464,12 +464,11 @@ fn the_random_histories_reach_poison_and_more() {
         for finding in history.judged().0.findings {
             *seen.entry(finding.verdict).or_default() += 1;
         }
+        if Verdict::ALL.len() - seen.len() <= 2 {
+            return;
+        }
     }
-    let missing: Vec<_> = Verdict::ALL
-        .iter()
-        .filter(|v| !seen.contains_key(v))
-        .collect();
-    assert!(missing.len() <= 2, "never: {missing:?} of {seen:?}");
+    panic!("few verdicts were reached: {seen:?}");
 }
 
 /// Ten thousand partitions, half of which stand, in a group that crashes over and over: whatever compares each with each
