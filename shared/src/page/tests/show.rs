@@ -178,11 +178,7 @@ fn hostile_names_are_text_and_can_be_seen() {
 #[test]
 fn every_response_says_that_it_is_private_and_inert() {
     let style = data_encoding::BASE64.encode(&Sha256::digest(CSS));
-    for response in [
-        shown(&pending()),
-        answer_csv(&pending(), 1),
-        redirect("x"),
-    ] {
+    for response in [shown(&pending()), answer_csv(&pending(), 1), redirect("x")] {
         assert_eq!(header(&response, "cache-control"), "no-store");
         assert_eq!(header(&response, "referrer-policy"), "same-origin");
         assert_eq!(header(&response, "x-content-type-options"), "nosniff");
