@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::failure::chain;
 use crate::ports::{Clock, NotifyError};
 use crate::slack::Slack;
-use crate::store::Store;
+use crate::store::{DynamoTable, Store};
 
 /// Whether applying is on where the table does not say. A function that asks has to be told: a variable that is missing or
 /// misspelt must not switch anything on.
@@ -89,10 +89,10 @@ impl Env {
             tracing::error!(error = chain(error), "the configuration is not usable");
         })?;
         let sdk = aws_config::load_defaults(aws_config::BehaviorVersion::latest()).await;
-        let store = Store::new(
+        let store = Store::new(DynamoTable::new(
             aws_sdk_dynamodb::Client::new(&sdk),
             required("OFFSET_GUARD_TABLE")?,
-        );
+        ));
         let steps: Vec<String> = optional("OFFSET_GUARD_STEPS")
             .unwrap_or_default()
             .split(',')

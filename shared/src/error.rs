@@ -7,7 +7,7 @@ use crate::domain::ids::ExecutionArn;
 use crate::environment::EnvError;
 use crate::failure::{ErrorClass, chain};
 use crate::ports::{BrokerError, BrokerErrorClass, ExecutionsError, NotifyError};
-use crate::store::{self, StoreError};
+use crate::store::StoreError;
 
 /// Everything that can fail in a use case.
 #[derive(Debug, thiserror::Error)]
@@ -79,8 +79,8 @@ impl Error {
                 BrokerErrorClass::Transient => ErrorClass::Transient,
                 BrokerErrorClass::Lasting => ErrorClass::Internal,
             },
-            Self::Store(error) => of_store(error.class),
-            Self::Executions(error) => of_store(error.class),
+            Self::Store(error) => error.class,
+            Self::Executions(error) => error.class,
             Self::Slack(_)
             | Self::OutOfTime { .. }
             | Self::StillRunning(_)
@@ -93,15 +93,6 @@ impl Error {
             | Self::Env(_)
             | Self::Broken(_) => ErrorClass::Internal,
         }
-    }
-}
-
-/// What the AWS adapters call it.
-fn of_store(class: store::ErrorClass) -> ErrorClass {
-    match class {
-        store::ErrorClass::Transient => ErrorClass::Transient,
-        store::ErrorClass::Conflict => ErrorClass::Conflict,
-        store::ErrorClass::Internal => ErrorClass::Internal,
     }
 }
 

@@ -5,7 +5,7 @@
 //! - [`ports`]: what the use cases need of the outside; [`kafka`] is the adapter to brokers.
 //! - [`store`]: the table; [`aws`]: everything else of AWS; [`slack`]: messages.
 //! - [`rest_proxy`]: a second, read-only source of what a group is.
-//! - [`page`]: the approval page; [`oidc`]: how people sign in to it; [`api`]: alerts and operators' requests.
+//! - [`http`]: requests and responses; [`page`]: the approval page; [`oidc`]: how people sign in to it; [`api`]: alerts and operators' requests.
 //! - [`wire`]: what crosses the border; [`config`], [`connect`], [`mod@env`] and [`environment`]: what a process is given.
 //! - [`error`] and [`failure`]: what can fail, and what can be done about it.
 
@@ -24,6 +24,7 @@ pub mod env;
 pub mod environment;
 pub mod error;
 pub mod failure;
+pub mod http;
 pub mod oidc;
 pub mod page;
 pub mod ports;

@@ -4,6 +4,8 @@
 //! `cargo bench -p offset-guard-tests`; with `--profile dev` nothing has to be built anew. It needs Go.
 
 #![forbid(unsafe_code)]
+// The futures of whole steps lie in each other, deeper than the compiler goes by default.
+#![recursion_limit = "256"]
 
 use std::collections::BTreeSet;
 use std::env;

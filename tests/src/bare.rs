@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
 use aws_sdk_sfn::error::DisplayErrorContext;
-use offset_guard::store::Store;
+use offset_guard::store::{DynamoTable, Store};
 use offset_guard_local::aws::REGION;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -46,7 +46,10 @@ pub async fn create_table(client: &Client, name: &str) -> Result<Store> {
             .key_schema(key.key_type(kind).build()?);
     }
     create.send().await?;
-    Ok(Store::new(client.clone(), name.to_owned()))
+    Ok(Store::new(DynamoTable::new(
+        client.clone(),
+        name.to_owned(),
+    )))
 }
 
 /// Creates a state machine that does nothing, for tests that start executions and want nothing of them, and returns its

@@ -14,7 +14,7 @@ use offset_guard::domain::ids::GroupKey;
 use offset_guard::domain::offset::{ClusterId, CommittedOffset, GroupId, TopicPartition};
 use offset_guard::kafka::{Auth, ConnectionSettings, GroupReader, ReaderProgram};
 use offset_guard::ports::ReadGroups;
-use offset_guard::store::Store;
+use offset_guard::store::{DynamoTable, Store};
 use offset_guard_local::client::{Client, Member, MemberOptions, Protocol, Record};
 use offset_guard_local::kafka::Version;
 use offset_guard_local::operator::{Ended, Function, Invoked, Operator, text_of};
@@ -225,7 +225,10 @@ impl World {
     pub fn of(stack: Stack, setting: Setting) -> Result<Self, Box<dyn Error>> {
         let operator = Operator::of(&stack)?;
         let table = stack.output("TableName")?.to_owned();
-        let store = Store::new(aws_sdk_dynamodb::Client::new(operator.sdk()), table);
+        let store = Store::new(DynamoTable::new(
+            aws_sdk_dynamodb::Client::new(operator.sdk()),
+            table,
+        ));
         Ok(Self {
             client: stack.client(),
             operator,

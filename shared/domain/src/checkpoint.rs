@@ -108,8 +108,6 @@ pub struct CheckpointHeader {
     pub disowned: Disowned,
     /// What it showed against the one before.
     pub anomalies: Vec<Anomaly>,
-    /// Kept for ever by a person's wish.
-    pub pinned: bool,
     /// When it may be deleted; already past for an item that the table has yet to delete.
     pub expires_at: Option<Timestamp>,
 }
@@ -401,7 +399,7 @@ pub fn retire(
         };
         let enough = newer_and_good.len() >= keep.max(1)
             && span >= SignedDuration::from_secs(min_span_seconds);
-        if enough && !header.pinned && header.expires_at.is_none() {
+        if enough && header.expires_at.is_none() {
             retired.push(header);
         }
         if header.disowned.is_empty() {
@@ -666,7 +664,6 @@ mod tests {
             ended_at: at(seconds),
             disowned: Disowned::default(),
             anomalies: vec![],
-            pinned: false,
             expires_at: None,
         }
     }
@@ -719,10 +716,9 @@ mod tests {
     }
 
     #[test]
-    fn pinned_ones_and_ones_that_already_expire_are_not_named_again() {
+    fn ones_that_already_expire_are_not_named_again() {
         let mut headers: Vec<_> = (0..4).rev().map(header).collect();
-        headers[2].pinned = true;
         headers[3].expires_at = Some(at(99));
-        assert_eq!(retire(&headers, 1, 0), vec![&headers[1]]);
+        assert_eq!(retire(&headers, 1, 0), vec![&headers[1], &headers[2]]);
     }
 }

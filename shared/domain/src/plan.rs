@@ -26,7 +26,8 @@ use super::text::{self, grouped, time, verb};
 use crate::ids::{ExecutionArn, GroupKey};
 
 /// Where a plan's targets come from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum Source {
     /// A checkpoint of this group.
     Checkpoint {
@@ -174,7 +175,10 @@ impl PartitionMove {
 }
 
 /// Why a partition of the group is not moved.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum LeftAlone {
     /// The request did not select it.
     NotSelected,
@@ -224,7 +228,8 @@ impl fmt::Display for LeftAlone {
 }
 
 /// Something that an approver has to know and that is no reason to refuse.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum Warning {
     /// Checkpoints that would have been chosen were passed over.
     DisownedPassedOver {
@@ -573,7 +578,7 @@ pub struct Disowns {
 }
 
 /// The version of [`Plan::to_csv`]. A plan of another one cannot be compared with the digest that was approved.
-pub const CSV_VERSION: u32 = 2;
+pub const CSV_VERSION: u32 = 3;
 
 /// The lower-case hexadecimal SHA-256 of [`Plan::to_csv`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -3,11 +3,11 @@
 use futures_util::{StreamExt, stream};
 use serde_json::json;
 
-use super::WebhookDeps;
+use super::answer::Answer;
 use super::body::firing;
 use super::choose::{Chosen, groups};
-use super::http::Answer;
-use super::problem::Problem;
+use super::deps::WebhookDeps;
+use super::fault::ApiFault;
 use crate::app::hand_over::{HandedOver, NotHandedOver, RunAsked, hand_over_run};
 use crate::config::{AlertRules, Sender};
 use crate::domain::incident::Subject;
@@ -17,12 +17,12 @@ use crate::wire::guard::GuardEvent;
 const AT_ONCE: usize = 8;
 
 /// Takes a notification.
-pub(super) async fn take(
+pub(super) async fn take_alerts(
     sender: &Sender,
     rules: &AlertRules,
     text: &str,
     deps: &WebhookDeps,
-) -> Result<Answer, Problem> {
+) -> Result<Answer, ApiFault> {
     let alerts = firing(sender.kind, rules, text)?;
     if alerts.is_empty() {
         let message = "no alert is firing, so there is nothing to look at";

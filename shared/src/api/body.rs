@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::problem::Problem;
+use super::fault::ApiFault;
 use crate::config::{AlertRules, SenderKind};
 use crate::domain::near::instead;
 
@@ -49,7 +49,7 @@ pub(super) fn firing(
     kind: SenderKind,
     rules: &AlertRules,
     text: &str,
-) -> Result<Vec<Alert>, Problem> {
+) -> Result<Vec<Alert>, ApiFault> {
     match kind {
         SenderKind::Alertmanager => notification(text, "4"),
         SenderKind::Grafana => notification(text, "1"),
@@ -58,16 +58,16 @@ pub(super) fn firing(
 }
 
 /// Reads JSON, or says where it is none and where it is not of the form that is looked for.
-pub(super) fn json<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
+pub(super) fn json<T: DeserializeOwned>(text: &str) -> Result<T, ApiFault> {
     // First as JSON alone, so that what comes behind it is no JSON either.
     let value: Value = serde_json::from_str(text).map_err(|error| {
         let (line, column) = (error.line(), error.column());
-        Problem::Body(format!(
+        ApiFault::Body(format!(
             "the body is no JSON at line {line}, column {column}; write a JSON object"
         ))
     })?;
     serde_path_to_error::deserialize(value).map_err(|error| {
-        Problem::Body(match error.path().to_string().as_str() {
+        ApiFault::Body(match error.path().to_string().as_str() {
             "." => "the body is not of the form that this sender writes, or a part of it is missing; leave the sender's \
                     own format as it is"
                 .to_owned(),
@@ -79,16 +79,16 @@ pub(super) fn json<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     })
 }
 
-fn notification(text: &str, version: &str) -> Result<Vec<Alert>, Problem> {
+fn notification(text: &str, version: &str) -> Result<Vec<Alert>, ApiFault> {
     let notification: Notification = json(text)?;
     if notification.version != version {
-        return Err(Problem::Body(format!(
+        return Err(ApiFault::Body(format!(
             "the body has another version than {version:?}; leave the sender's own format as it is, or make the \
              sender one of kind \"json\""
         )));
     }
     if notification.alerts.len() > MOST_ALERTS {
-        return Err(Problem::TooMany);
+        return Err(ApiFault::TooMany);
     }
     let firing = notification.alerts.into_iter();
     let firing = firing.filter(|alert| alert.status == Status::Firing);
@@ -100,12 +100,12 @@ fn notification(text: &str, version: &str) -> Result<Vec<Alert>, Problem> {
 }
 
 /// One alert as a JSON object: the fields that name cluster and group, and `status` and `starts_at` where there are any.
-fn plain(rules: &AlertRules, text: &str) -> Result<Vec<Alert>, Problem> {
+fn plain(rules: &AlertRules, text: &str) -> Result<Vec<Alert>, ApiFault> {
     let mut fields: Map<String, Value> = json(text)?;
     let mut field = |name: &str| match fields.remove(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(Problem::Body(format!("{name}: write a text in quotes"))),
+        Some(_) => Err(ApiFault::Body(format!("{name}: write a text in quotes"))),
     };
     let labels: Vec<(String, Option<String>)> = vec![
         (rules.cluster_label.clone(), field(&rules.cluster_label)?),
@@ -115,7 +115,7 @@ fn plain(rules: &AlertRules, text: &str) -> Result<Vec<Alert>, Problem> {
     let since = match field("starts_at")? {
         None => None,
         Some(text) => Some(text.parse().map_err(|_| {
-            Problem::Body(
+            ApiFault::Body(
                 "starts_at: write an RFC 3339 instant with a zone, such as 2026-11-30T10:00:00Z"
                     .to_owned(),
             )
@@ -129,7 +129,7 @@ fn plain(rules: &AlertRules, text: &str) -> Result<Vec<Alert>, Problem> {
             "starts_at",
         ];
         let instead = instead(unknown, known.into_iter(), "the fields are");
-        return Err(Problem::Body(format!(
+        return Err(ApiFault::Body(format!(
             "{unknown:?} is no field here; {instead}"
         )));
     }
@@ -142,7 +142,7 @@ fn plain(rules: &AlertRules, text: &str) -> Result<Vec<Alert>, Problem> {
             since,
         }]),
         Some("resolved") => Ok(Vec::new()),
-        Some(_) => Err(Problem::Body(
+        Some(_) => Err(ApiFault::Body(
             "status: write \"firing\" or \"resolved\", or leave it out".to_owned(),
         )),
     }

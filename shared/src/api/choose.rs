@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::body::Alert;
-use super::problem::Problem;
+use super::fault::ApiFault;
 use crate::config::{AlertRules, Config, Sender};
 use crate::domain::offset::GroupId;
 
@@ -13,7 +13,7 @@ use crate::domain::offset::GroupId;
 #[derive(Debug, Default)]
 pub(super) struct Chosen {
     pub(super) groups: BTreeMap<(String, GroupId), Option<Timestamp>>,
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<ApiFault>,
 }
 
 /// Which groups the alerts of a sender are about.
@@ -30,7 +30,7 @@ pub(super) fn groups(
         let cluster = label(&rules.cluster_label);
         let named = match group {
             Some(group) => permitted(config, sender, cluster, group),
-            None => Err(Problem::NoGroup {
+            None => Err(ApiFault::NoGroup {
                 problem: format!(
                     "an alert has no label {:?}; add it, or name another one as group_label in the configuration",
                     rules.group_label
@@ -63,8 +63,8 @@ pub(super) fn permitted(
     sender: &Sender,
     cluster: Option<&str>,
     group: &str,
-) -> Result<(String, GroupId), Problem> {
-    let no_group = |problem: String| Problem::NoGroup { problem };
+) -> Result<(String, GroupId), ApiFault> {
+    let no_group = |problem: String| ApiFault::NoGroup { problem };
     let named = GroupId(group.to_owned());
     named.check().map_err(|error| no_group(error.to_string()))?;
     // What the sender's table says stands over what an alert calls its cluster.
@@ -93,7 +93,7 @@ pub(super) fn permitted(
         )));
     }
     if !sender.may_name(&cluster.name, &named) {
-        return Err(Problem::NotAllowed {
+        return Err(ApiFault::NotAllowed {
             group: group.to_owned(),
         });
     }

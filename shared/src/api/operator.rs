@@ -3,17 +3,18 @@
 use serde_json::{Map, Value, json};
 use ulid::Ulid;
 
-use super::WebhookDeps;
+use super::answer::{Answer, LONGEST_BODY};
 use super::body::json as read;
 use super::choose::permitted;
-use super::http::{Answer, Request};
-use super::problem::Problem;
+use super::deps::WebhookDeps;
+use super::fault::ApiFault;
 use crate::app::asker::{Asker, LONGEST_KEY, is_key, name_execution};
 use crate::app::hand_over::{HandedOver, RunAsked, hand_over_run};
 use crate::app::start_rewind::{RewindStart, start_rewind};
 use crate::config::Sender;
 use crate::domain::incident::Subject;
 use crate::domain::refusal::Refusal;
+use crate::http::Request;
 use crate::wire::guard::GuardEvent;
 use crate::wire::{parse_request, request_hash, request_in};
 
@@ -26,9 +27,9 @@ pub(super) async fn ask_guard(
     operator: &Sender,
     request: &Request,
     deps: &WebhookDeps,
-) -> Result<Answer, Problem> {
+) -> Result<Answer, ApiFault> {
     let key = key(request)?;
-    let event = guard_event(&deps.config, operator, &request.text()?)?;
+    let event = guard_event(&deps.config, operator, &request.text(LONGEST_BODY)?)?;
     let asked = json!(event);
     let run = RunAsked {
         sender: &operator.name,
@@ -58,12 +59,12 @@ pub(super) fn guard_event(
     config: &crate::config::Config,
     operator: &Sender,
     text: &str,
-) -> Result<GuardEvent, Problem> {
+) -> Result<GuardEvent, ApiFault> {
     let mut written: Value = read(text)?;
     if let Some(ask) = written.get_mut("ask").and_then(Value::as_object_mut) {
         set_requester(operator, ask);
     }
-    let event = GuardEvent::read_request(&written).map_err(Problem::Request)?;
+    let event = GuardEvent::read_request(&written).map_err(ApiFault::Request)?;
     let named = event.group.as_deref().unwrap_or_default();
     let (cluster, group) = permitted(config, operator, event.cluster.as_deref(), named)?;
     Ok(GuardEvent {
@@ -94,9 +95,9 @@ pub(super) async fn ask_rewind(
     asker: Asker<'_>,
     request: &Request,
     deps: &WebhookDeps,
-) -> Result<Answer, Problem> {
+) -> Result<Answer, ApiFault> {
     let key = key(request)?;
-    let input = rewind_input(&deps.config, operator, &request.text()?)?;
+    let input = rewind_input(&deps.config, operator, &request.text(LONGEST_BODY)?)?;
     let name = name_execution(asker, &key);
     let answer = match start_rewind(deps.starting(), asker, &name, &input).await? {
         RewindStart::Begun => {
@@ -131,35 +132,35 @@ pub(super) fn rewind_input(
     config: &crate::config::Config,
     operator: &Sender,
     text: &str,
-) -> Result<Value, Problem> {
-    let mut request = request_in(&read(text)?).map_err(Problem::Request)?;
+) -> Result<Value, ApiFault> {
+    let mut request = request_in(&read(text)?).map_err(ApiFault::Request)?;
     set_requester(operator, &mut request);
     let only_cluster = operator.cluster.as_deref();
     let only_cluster = only_cluster.or(config.cluster(None).map(|cluster| cluster.name.as_str()));
     let parsed = parse_request(&Value::Object(request.clone()), only_cluster);
-    let parsed = parsed.map_err(Problem::Request)?;
+    let parsed = parsed.map_err(ApiFault::Request)?;
     let (cluster, group) = permitted(config, operator, Some(&parsed.cluster), &parsed.group.0)?;
     if cluster != parsed.cluster {
-        return Err(Problem::NotAllowed { group: group.0 });
+        return Err(ApiFault::NotAllowed { group: group.0 });
     }
     request.insert("cluster".to_owned(), cluster.into());
     request.insert("dry_run".to_owned(), parsed.dry_run.into());
     let input = json!({ "request": request });
     if input.to_string().len() > LONGEST_INPUT {
-        return Err(Problem::RewindTooLarge);
+        return Err(ApiFault::RewindTooLarge);
     }
     Ok(input)
 }
 
 /// The caller's Idempotency-Key, or a fresh one.
-pub(super) fn key(request: &Request) -> Result<String, Problem> {
+pub(super) fn key(request: &Request) -> Result<String, ApiFault> {
     let Some(key) = request.header("idempotency-key") else {
         return Ok(Ulid::generate().to_string());
     };
     if is_key(key) {
         return Ok(key.to_owned());
     }
-    Err(Problem::Request(vec![Refusal::InvalidRequest {
+    Err(ApiFault::Request(vec![Refusal::InvalidRequest {
         field: "Idempotency-Key".to_owned(),
         problem: format!(
             "write 1 to {LONGEST_KEY} letters, digits and - . _ ~ : @, a letter or a digit first"

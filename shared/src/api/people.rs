@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::http::{Answer, Request};
-use super::problem::Problem;
+use super::answer::Answer;
+use super::fault::ApiFault;
 use crate::domain::identity::Identity;
+use crate::http::Request;
 use crate::oidc;
 
 /// The issuer of API clients' tokens, and what it has to say of whoever may ask. API Gateway checks the tokens; here is
@@ -57,21 +58,21 @@ impl TokenIssuer {
     }
 
     /// The person whose token the route's authorizer found to be good, if it is one who may ask.
-    pub(super) fn person(&self, request: &Request) -> Result<Identity, Problem> {
+    pub(super) fn person(&self, request: &Request) -> Result<Identity, ApiFault> {
         let identity = self.identity(request)?;
-        if let Some(why) = oidc::machine(|name| request.claim(name)) {
-            return Err(Problem::Machine { why });
+        if let Some(why) = oidc::machine(|name| claim_of(request, name)) {
+            return Err(ApiFault::Machine { why });
         }
         match self.missing(request) {
             None => Ok(identity),
-            Some(missing) => Err(Problem::MayNotAsk { missing }),
+            Some(missing) => Err(ApiFault::MayNotAsk { missing }),
         }
     }
 
     /// Whom the API sees, for whoever wants to know why it is refused or why an approval is.
-    pub(super) fn me(&self, request: &Request) -> Result<Answer, Problem> {
+    pub(super) fn me(&self, request: &Request) -> Result<Answer, ApiFault> {
         let identity = self.identity(request)?;
-        let machine = oidc::machine(|name| request.claim(name));
+        let machine = oidc::machine(|name| claim_of(request, name));
         let missing = self.missing(request);
         let message = match (&machine, &missing) {
             (Some(why), _) => format!("a machine ({why}), which may not ask here"),
@@ -88,17 +89,21 @@ impl TokenIssuer {
             .with("may_ask", machine.is_none() && missing.is_none()))
     }
 
-    fn identity(&self, request: &Request) -> Result<Identity, Problem> {
-        if request.claim("iss") != Some(&self.id) {
-            return Err(Problem::NoPerson);
+    fn identity(&self, request: &Request) -> Result<Identity, ApiFault> {
+        if claim_of(request, "iss") != Some(&self.id) {
+            return Err(ApiFault::NoPerson);
         }
-        let claim = |name: &str| request.claim(name);
-        oidc::identity(&self.id, &self.person_claim, claim).ok_or(Problem::NoPerson)
+        let claim = |name: &str| claim_of(request, name);
+        oidc::identity(&self.id, &self.person_claim, claim).ok_or(ApiFault::NoPerson)
     }
 
     /// What the token lacks for asking, if anything.
     fn missing(&self, request: &Request) -> Option<String> {
-        if !self.groups.is_empty() && self.groups.is_disjoint(&request.listed(&self.groups_claim)) {
+        if !self.groups.is_empty()
+            && self
+                .groups
+                .is_disjoint(&listed_in(request, &self.groups_claim))
+        {
             let groups: Vec<_> = self.groups.iter().map(String::as_str).collect();
             return Some(format!(
                 "the token's claim {} names none of the groups {}",
@@ -108,12 +113,33 @@ impl TokenIssuer {
         }
         let scope = self.scope.as_ref()?;
         let has = ["scope", "scp"].iter().any(|name| {
-            let scopes = request.listed(name);
+            let scopes = listed_in(request, name);
             scopes
                 .iter()
                 .flat_map(|text| text.split_whitespace())
                 .any(|found| found == scope)
         });
         (!has).then(|| format!("the token does not have the scope {scope}"))
+    }
+}
+
+/// A claim of the request's token that is a text and not empty.
+fn claim_of<'r>(request: &'r Request, name: &str) -> Option<&'r str> {
+    let claim = request.claims.get(name)?.as_str()?;
+    Some(claim).filter(|claim| !claim.is_empty())
+}
+
+/// The names in a claim of the request's token: a list, or one name.
+fn listed_in(request: &Request, name: &str) -> BTreeSet<String> {
+    match request.claims.get(name) {
+        Some(Value::String(text)) => oidc::listed(text),
+        Some(Value::Array(names)) => {
+            let names = names.iter().filter_map(Value::as_str);
+            names
+                .filter(|name| !name.is_empty())
+                .map(str::to_owned)
+                .collect()
+        }
+        _ => BTreeSet::new(),
     }
 }

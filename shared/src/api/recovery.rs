@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::WebhookDeps;
-use super::http::Answer;
-use super::problem::Problem;
+use super::answer::Answer;
+use super::deps::WebhookDeps;
+use super::fault::ApiFault;
 use crate::app::asker::{Asker, is_key};
 use crate::app::find_recovery::{FoundRecovery, find_recovery};
 use crate::config::{Config, Sender};
@@ -20,14 +20,14 @@ use crate::ports::ExecutionStatus;
 
 /// Shows a recovery to an operator who may name its group: one that this asker asked for under the key `id`, or the one
 /// of the plan `id`. To all others it is as unknown as one that never was.
-pub(super) async fn show(
+pub(super) async fn show_recovery(
     operator: &Sender,
     asker: Asker<'_>,
     id: &str,
     deps: &WebhookDeps,
-) -> Result<Answer, Problem> {
+) -> Result<Answer, ApiFault> {
     if !is_key(id) {
-        return Err(Problem::NoRecovery);
+        return Err(ApiFault::NoRecovery);
     }
     let found = find_recovery(deps.finding(), asker, id).await?;
     let FoundRecovery {
@@ -35,10 +35,10 @@ pub(super) async fn show(
         plan,
         recovery,
         audit,
-    } = found.ok_or(Problem::NoRecovery)?;
+    } = found.ok_or(ApiFault::NoRecovery)?;
     match &plan {
         Some(plan) if operator.may_name(&plan.cluster, &plan.group) => {}
-        Some(_) => return Err(Problem::NoRecovery),
+        Some(_) => return Err(ApiFault::NoRecovery),
         // An audit record has the cluster's id. Its name, which the sender's list goes by, is in the input alone.
         None => {
             let input = execution.input.as_ref();
@@ -69,15 +69,15 @@ pub(super) async fn show(
 
 /// Whether an execution that has no plan is about a group that the operator may name. To all others it is as unknown as
 /// one that never was.
-pub(super) fn may_see(operator: &Sender, input: &Value, config: &Config) -> Result<(), Problem> {
+pub(super) fn may_see(operator: &Sender, input: &Value, config: &Config) -> Result<(), ApiFault> {
     let about = Some(&input["request"]).filter(|about| about.is_object());
-    let about = about.ok_or(Problem::NoRecovery)?;
+    let about = about.ok_or(ApiFault::NoRecovery)?;
     let only = config.cluster(None).map(|cluster| cluster.name.as_str());
     match (about["cluster"].as_str().or(only), about["group"].as_str()) {
         (Some(cluster), Some(group)) if operator.may_name(cluster, &GroupId(group.to_owned())) => {
             Ok(())
         }
-        _ => Err(Problem::NoRecovery),
+        _ => Err(ApiFault::NoRecovery),
     }
 }
 

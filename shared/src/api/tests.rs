@@ -4,17 +4,18 @@ use data_encoding::BASE64;
 use serde_json::{Value, json};
 
 use super::TokenIssuer;
+use super::answer::{Answer, LONGEST_BODY};
 use super::body::{Alert, firing};
 use super::choose::groups;
-use super::http::{Answer, LONGEST_BODY, Request};
+use super::fault::ApiFault;
 use super::operator::{guard_event, key, rewind_input};
-use super::problem::Problem;
 use super::recovery::{may_see, result};
 use crate::config::{Config, Sender, SenderKind};
 use crate::domain::audit::{Audit, AuditStatus};
 use crate::domain::identity::{Identity, Requester};
 use crate::domain::offset::TopicPartition;
 use crate::domain::refusal::Refusal;
+use crate::http::Request;
 use crate::wire::guard::{AskedAction, GuardAsk};
 
 const CONFIG: &str = r#"
@@ -386,7 +387,7 @@ fn issuer(groups: &[&str], scope: Option<&str>) -> Result<TokenIssuer, String> {
 
 /// A request as API Gateway hands it over.
 fn handed_over(context: Value) -> Request {
-    serde_json::from_value(json!({
+    Request::from_event(json!({
         "routeKey": "POST /v1/rewinds", "requestContext": context,
         "headers": {"authorization": "Bearer whatever"},
     }))
@@ -410,7 +411,7 @@ fn changed(name: &str, value: Value) -> Request {
     with_claims(claims)
 }
 
-fn code(asked: Result<Identity, Problem>) -> Option<&'static str> {
+fn code(asked: Result<Identity, ApiFault>) -> Option<&'static str> {
     asked.err().map(|problem| Answer::from(problem).code)
 }
 
@@ -621,10 +622,7 @@ fn an_answer_tells_the_foremost_of_many_refusals_and_counts_them_all() {
 
 #[test]
 fn a_key_is_the_callers_and_a_fresh_one_is_made_where_there_is_none() {
-    let with = |value: &str| Request {
-        headers: [("Idempotency-Key".to_owned(), value.to_owned())].into(),
-        ..Request::default()
-    };
+    let with = |value: &str| Request::default().with_header("Idempotency-Key", value);
     for right in ["release_42-a", "release-4.2", &"x".repeat(128)] {
         assert_eq!(key(&with(right)).unwrap(), right);
     }
@@ -640,14 +638,9 @@ fn a_key_is_the_callers_and_a_fresh_one_is_made_where_there_is_none() {
 #[test]
 fn a_body_has_a_limit_however_it_is_encoded() {
     let text = |body: String, is_base64_encoded| {
-        let request = Request {
-            body: Some(body),
-            is_base64_encoded,
-            ..Request::default()
-        };
-        request
-            .text()
-            .map_err(|problem| Answer::from(problem).status)
+        let request = Request::default().with_body(body, is_base64_encoded);
+        let text = request.text(LONGEST_BODY);
+        text.map_err(|fault| Answer::from(ApiFault::from(fault)).status)
     };
     let most = "x".repeat(LONGEST_BODY);
     let more = format!("{most}x");
@@ -716,11 +709,11 @@ fn an_event_without_parameters_and_body_is_one_and_no_header_is_too_odd() {
         "headers": {"authorization": "Bearer x", "x-odd": "\u{fc}\u{7f}\u{0}"}, "pathParameters": null,
         "requestContext": {"http": {"method": "POST"}},
     });
-    let request: Request = serde_json::from_value(event).unwrap();
+    let request = Request::from_event(event).unwrap();
     assert_eq!(request.route_key, "POST /rewinds");
     assert_eq!(request.header("Authorization"), Some("Bearer x"));
     assert_eq!(request.parameter("sender"), "");
-    assert_eq!(request.text().unwrap(), "");
+    assert_eq!(request.text(LONGEST_BODY).unwrap(), "");
 }
 
 /// A small generator of its own, so that a failure comes again.
@@ -815,14 +808,10 @@ fn whatever_is_done_to_a_body_it_is_taken_or_refused_and_never_the_webhooks_faul
     for n in 0..100_000 {
         let (name, seed) = &seeds[n % seeds.len()];
         let body = mutated(seed.as_bytes(), &mut chance);
-        let request = Request {
-            body: Some(BASE64.encode(&body)),
-            is_base64_encoded: true,
-            ..Request::default()
-        };
+        let request = Request::default().with_body(BASE64.encode(&body), true);
         let sender = sender(&config, name);
-        let came_to: Result<(), Problem> = (|| {
-            let text = request.text()?;
+        let came_to: Result<(), ApiFault> = (|| {
+            let text = request.text(LONGEST_BODY)?;
             if sender.kind == SenderKind::Operator {
                 let _ = rewind_input(&config, sender, &text).map_err(|problem| {
                     assert!(Answer::from(problem).status < 500);

@@ -19,8 +19,8 @@ use crate::domain::recovery::{Outcome, PartitionOutcome, PreImage, Recovery};
 use crate::domain::refusal::Refusal;
 use crate::domain::report::{Conclusion, OnRecord, conclude, conclude_invalid, is_replaced};
 use crate::error::Error;
-use crate::failure::chain;
-use crate::store::{Closed, ErrorClass, Lapse, Reporter, Store};
+use crate::failure::{ErrorClass, chain};
+use crate::store::{Closed, Lapse, Reporter, Store};
 use crate::wire::{Asked, LONGEST_TEXT, ReportState, StepError};
 
 /// How the execution ends.

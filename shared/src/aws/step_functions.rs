@@ -11,9 +11,9 @@ use jiff::{Timestamp, Unit};
 use serde_json::Value;
 
 use crate::domain::ids::ExecutionArn;
-use crate::failure::chain;
+use crate::failure::{ErrorClass, chain};
 use crate::ports::{Execution, ExecutionStatus, Executions, ExecutionsError, Started, TaskAnswer};
-use crate::store::{ErrorClass, TaskToken};
+use crate::store::TaskToken;
 
 /// Step Functions. Cheap to clone.
 #[derive(Debug, Clone)]

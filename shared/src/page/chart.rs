@@ -81,7 +81,7 @@ pub(super) fn pictured(plan: &Plan) -> Option<&PartitionMove> {
 }
 
 /// The picture of a plan; `None` where there is no past to show.
-pub(super) fn chart(plan: &Plan, past: &[PastCommit]) -> Option<Chart> {
+pub(super) fn draw_chart(plan: &Plan, past: &[PastCommit]) -> Option<Chart> {
     let m = pictured(plan)?;
     let source = match plan.source {
         Source::Checkpoint { ended_at, .. } => Some(ended_at),

@@ -5,8 +5,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::http::Request;
 use super::token::FormKey;
+use crate::http::Request;
 
 /// What a cookie is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,9 @@
 //! What a POST has to be before anything of it is believed.
 
-use aws_lambda_events::http::header::{CONTENT_TYPE, HeaderName, ORIGIN};
 use url::Url;
 
-use super::http::Request;
 use crate::domain::approval::Decision;
+use crate::http::{BodyFault, Request};
 
 /// The largest body that is read, in bytes: a group's name, a reason and a token are far smaller.
 const LARGEST_BODY: usize = 8 * 1024;
@@ -38,11 +37,11 @@ pub(super) enum NotAForm {
 impl Form {
     /// Reads the form that this page shows under `public_url`.
     pub(super) fn read(request: &Request, public_url: &Url) -> Result<Self, NotAForm> {
-        let body = request.body.as_ref().ok_or(NotAForm::Garbled)?;
-        if body.len() > LARGEST_BODY {
-            return Err(NotAForm::TooLarge);
-        }
-        let media_type = request.header(CONTENT_TYPE).unwrap_or_default();
+        let body = request.body(LARGEST_BODY).map_err(|fault| match fault {
+            BodyFault::TooLarge => NotAForm::TooLarge,
+            BodyFault::Garbled => NotAForm::Garbled,
+        })?;
+        let media_type = request.header("content-type").unwrap_or_default();
         let media_type = media_type.split(';').next().unwrap_or_default().trim();
         if !media_type.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
             return Err(NotAForm::WrongType);
@@ -51,7 +50,7 @@ impl Form {
             return Err(NotAForm::ForeignOrigin);
         }
         let field = |name: &str| {
-            url::form_urlencoded::parse(body)
+            url::form_urlencoded::parse(&body)
                 .find(|(key, _)| key == name)
                 .map_or(String::new(), |(_, value)| value.into_owned())
         };
@@ -72,34 +71,23 @@ impl Form {
 /// Browsers send `Origin` with every POST, or hide it as `null`; then the header that no page can set says the same
 /// (Fetch Metadata, `Sec-Fetch-Site`).
 fn same_origin(request: &Request, public_url: &Url) -> bool {
-    let absent = !request.headers.contains_key(ORIGIN);
-    match request.header(ORIGIN) {
+    match request.header("origin") {
         Some(origin) if origin != "null" => origin == public_url.origin().ascii_serialization(),
-        None if !absent => false,
-        Some(_) | None => {
-            request.header(HeaderName::from_static("sec-fetch-site")) == Some("same-origin")
-        }
+        Some(_) | None => request.header("sec-fetch-site") == Some("same-origin"),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use aws_lambda_events::http::{HeaderMap, HeaderValue, Method};
-
     use super::*;
 
     fn post(headers: &[(&'static str, &'static str)], body: &[u8]) -> Request {
-        let mut map = HeaderMap::new();
-        for (name, value) in headers {
-            map.append(*name, HeaderValue::from_static(value));
-        }
-        Request {
-            method: Method::POST,
-            id: String::new(),
-            query: String::new(),
-            headers: map,
-            body: Some(body.to_vec()),
-        }
+        let request = headers
+            .iter()
+            .fold(Request::default(), |request, (name, value)| {
+                request.with_header(name, value)
+            });
+        request.with_body(String::from_utf8(body.to_vec()).unwrap(), false)
     }
 
     const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
@@ -195,8 +183,7 @@ mod tests {
         );
         assert_eq!(read("text/plain", b""), Err(NotAForm::WrongType));
         assert_eq!(read("", b""), Err(NotAForm::WrongType));
-        let mut garbled = post(&[FORM, own], b"");
-        garbled.body = None;
+        let garbled = post(&[FORM, own], b"").with_body("%%%".to_owned(), true);
         assert_eq!(Form::read(&garbled, &base), Err(NotAForm::Garbled));
         // Bytes that are no UTF-8 and an unknown word are no decision, and no error either.
         let odd = read(kind, b"decision=%FF%FE&token=%00").unwrap();

@@ -2,11 +2,11 @@
 
 use jiff::Timestamp;
 
+use super::fault::PageFault;
 use super::form::Form;
-use super::http::Response;
-use super::problem::{Problem, RETRY_SECONDS};
+use super::responses::html;
 use super::token::{BadToken, FormKey, Signed, VALID_FOR};
-use super::view::{self, Forms, Resend, Shown};
+use super::view::{Forms, Resend, Shown, render_plan_page};
 use super::visible::{visible, visible_name};
 use crate::app::approval_case::ApprovalCase;
 use crate::app::link::LinkId;
@@ -14,6 +14,7 @@ use crate::domain::approval::{Decision, Standing};
 use crate::domain::identity::{Identity, Requester};
 use crate::domain::plan::Plan;
 use crate::domain::recovery::progress::{Progress, RecoveryEnd};
+use crate::http::Response;
 
 /// One look at a case: by whom, when, and at which page of it.
 pub(super) struct Look<'a> {
@@ -49,19 +50,19 @@ pub(super) enum Step {
 
 impl Look<'_> {
     /// What is to be done with a form. Nothing is done yet.
-    pub(super) fn judge(&self, case: &ApprovalCase, form: &Form) -> Result<Step, Problem> {
-        let decision = form.decision.ok_or(Problem::Token(BadToken::Forged))?;
+    pub(super) fn judge(&self, case: &ApprovalCase, form: &Form) -> Result<Step, PageFault> {
+        let decision = form.decision.ok_or(PageFault::Token(BadToken::Forged))?;
         let signed = self.signed(case, decision);
         let token = self.key.check(&form.token, &signed, self.now);
         if token == Err(BadToken::Forged) {
-            return Err(Problem::Token(BadToken::Forged));
+            return Err(PageFault::Token(BadToken::Forged));
         }
         let progress = case.progress(self.now);
         if is_closed_undecided(&progress) {
             return Ok(Step::TooLate);
         }
         if progress == Progress::WaitingForApproval {
-            token.map_err(Problem::Token)?;
+            token.map_err(PageFault::Token)?;
         } else if token == Err(BadToken::Expired) {
             // A form that was open for long does nothing any more, and whoever sends it wants to know how it went.
             return Ok(Step::Already);
@@ -82,16 +83,16 @@ impl Look<'_> {
         Ok(Step::Decide(decision))
     }
 
-    pub(super) fn show(&self, case: &ApprovalCase) -> Result<Response, Problem> {
+    pub(super) fn show(&self, case: &ApprovalCase) -> Result<Response, PageFault> {
         self.stands(self.status(case), case, None)
     }
 
-    pub(super) fn too_late(&self, case: &ApprovalCase) -> Result<Response, Problem> {
+    pub(super) fn too_late(&self, case: &ApprovalCase) -> Result<Response, PageFault> {
         let notice = "It can no longer be decided. What you sent has changed nothing.";
         self.stands(self.status(case), case, Some(notice))
     }
 
-    pub(super) fn already(&self, case: &ApprovalCase) -> Result<Response, Problem> {
+    pub(super) fn already(&self, case: &ApprovalCase) -> Result<Response, PageFault> {
         let notice = "This was decided before. What you sent has changed nothing.";
         self.stands(409, case, Some(notice))
     }
@@ -110,7 +111,7 @@ impl Look<'_> {
         status: u16,
         case: &ApprovalCase,
         notice: Option<&str>,
-    ) -> Result<Response, Problem> {
+    ) -> Result<Response, PageFault> {
         let shown = Shown {
             notice: notice.map(str::to_owned),
             resend: case
@@ -125,7 +126,7 @@ impl Look<'_> {
         &self,
         case: &ApprovalCase,
         typed: String,
-    ) -> Result<Response, Problem> {
+    ) -> Result<Response, PageFault> {
         let shown = Shown {
             typed: Some(typed),
             notice: Some(
@@ -136,7 +137,7 @@ impl Look<'_> {
         self.render(422, case, shown)
     }
 
-    pub(super) fn no_reason(&self, case: &ApprovalCase) -> Result<Response, Problem> {
+    pub(super) fn no_reason(&self, case: &ApprovalCase) -> Result<Response, PageFault> {
         let shown = Shown {
             reason_missing: true,
             notice: Some("A rejection needs a reason. Nothing was decided.".to_owned()),
@@ -145,12 +146,12 @@ impl Look<'_> {
         self.render(422, case, shown)
     }
 
-    pub(super) fn same_eyes(&self, case: &ApprovalCase) -> Result<Response, Problem> {
+    pub(super) fn same_eyes(&self, case: &ApprovalCase) -> Result<Response, PageFault> {
         let notice = "Another person has to approve this. Nothing was decided.";
         self.stands(403, case, Some(notice))
     }
 
-    pub(super) fn no_longer_waiting(&self, case: &ApprovalCase) -> Result<Response, Problem> {
+    pub(super) fn no_longer_waiting(&self, case: &ApprovalCase) -> Result<Response, PageFault> {
         let shown = Shown {
             notice: Some(
                 "The recovery no longer waits for this decision: it has it already, or it has ended."
@@ -161,7 +162,7 @@ impl Look<'_> {
         self.render(410, case, shown)
     }
 
-    pub(super) fn not_delivered(&self, case: &ApprovalCase) -> Result<Response, Problem> {
+    pub(super) fn not_delivered(&self, case: &ApprovalCase) -> Result<Response, PageFault> {
         let shown = Shown {
             notice: Some(
                 "The decision is stored, but has not reached the recovery. It is sent again by itself; \
@@ -171,10 +172,15 @@ impl Look<'_> {
             resend: case.undelivered().map(|decision| self.resend(case, decision)),
             ..Shown::default()
         };
-        Ok(self.render(503, case, shown)?.retry_after(RETRY_SECONDS))
+        self.render(503, case, shown)
     }
 
-    fn render(&self, status: u16, case: &ApprovalCase, shown: Shown) -> Result<Response, Problem> {
+    fn render(
+        &self,
+        status: u16,
+        case: &ApprovalCase,
+        shown: Shown,
+    ) -> Result<Response, PageFault> {
         let approval = &case.approval;
         let forms = (approval.standing(self.now) == Standing::Open).then(|| {
             let until = (self.now + VALID_FOR).min(approval.approve_by);
@@ -192,7 +198,7 @@ impl Look<'_> {
             eyes_missing: self.eyes_missing(&case.plan),
             ..shown
         };
-        Ok(Response::html(status, view::plan(case, shown, self.now)?))
+        Ok(html(status, render_plan_page(case, shown, self.now)?))
     }
 
     /// Why another person than the one who looks has to approve, if so.

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use askama::Template;
 use jiff::Timestamp;
 
-use super::chart::{Chart, chart};
+use super::chart::{Chart, draw_chart};
+use super::csv_parts::split_csv;
 use super::headline::{headline_of, list_details, title_of, tone_of};
 use super::numbers::{describe_change, describe_span};
 use super::steps::{Step, list_steps, members_to_stop};
-use super::table;
+use super::style::CSS;
 use super::visible::visible_name;
 use crate::app::approval_case::ApprovalCase;
 use crate::domain::approval::{Approval, Decision};
@@ -22,9 +23,6 @@ use crate::domain::policy::seconds;
 use crate::domain::recovery::progress::Progress;
 use crate::domain::recovery::{PartitionOutcome, Recovery};
 use crate::domain::text::{count, grouped, time};
-
-/// The style sheet. The content security policy names its hash, so that no other style has effect.
-pub(super) const CSS: &str = include_str!("../../templates/page.css");
 
 /// How many rows a table shows at once.
 const ROWS: usize = 50;
@@ -83,7 +81,7 @@ pub(super) struct Shown {
 }
 
 /// The page of a plan.
-pub(super) fn plan(
+pub(super) fn render_plan_page(
     case: &ApprovalCase,
     shown: Shown,
     now: Timestamp,
@@ -137,7 +135,7 @@ pub(super) fn plan(
         ),
         created_at: time(plan.created_at),
         now: time(now),
-        chart: chart(plan, &case.past),
+        chart: draw_chart(plan, &case.past),
         topics,
         topics_in_all,
         moves_caption: if pages > 1 {
@@ -151,7 +149,7 @@ pub(super) fn plan(
         page,
         pages,
         per_page: ROWS,
-        csv_parts: table::parts(&plan.to_csv()).len(),
+        csv_parts: split_csv(&plan.to_csv()).len(),
         skipped: skipped(plan),
         left_alone,
         left_alone_in_all,
@@ -161,30 +159,6 @@ pub(super) fn plan(
         shown,
     }
     .render()
-}
-
-/// A page that says one thing; with `link`, an address and what it is called.
-pub(super) fn message(
-    title: &str,
-    text: &str,
-    link: Option<(&str, &str)>,
-) -> Result<String, askama::Error> {
-    Message {
-        css: CSS,
-        title,
-        text,
-        link,
-    }
-    .render()
-}
-
-#[derive(Template)]
-#[template(path = "message.html")]
-struct Message<'a> {
-    css: &'static str,
-    title: &'a str,
-    text: &'a str,
-    link: Option<(&'a str, &'a str)>,
 }
 
 #[derive(Template)]

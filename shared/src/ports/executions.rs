@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::domain::ids::ExecutionArn;
-use crate::store::{ErrorClass, TaskToken};
+use crate::failure::ErrorClass;
+use crate::store::TaskToken;
 
 /// What an answer to a waiting task met (`SendTaskSuccess`, `SendTaskFailure`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

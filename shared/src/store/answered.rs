@@ -2,10 +2,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::error::Cause;
 use super::item::{time, ttl};
-use super::table::Write;
-use super::{Result, Store, keys};
+use super::table::Update;
+use super::{Result, Store, keys, operation};
 
 /// How long that is of use: longer than any recovery lasts.
 const KEPT: SignedDuration = SignedDuration::from_hours(7 * 24);
@@ -18,13 +17,14 @@ impl Store {
     /// The table cannot be reached.
     pub async fn note_asked_over_http(&self, execution_name: &str, now: Timestamp) -> Result<()> {
         let key = keys::asked_over_http(execution_name);
-        let note = Write::change(key, "SET #asked_at = :now, #ttl = :ttl")
-            .value(":now", time(now))
-            .value(":ttl", ttl(now + KEPT));
-        let noted = self.update(note).await;
-        noted
-            .map(|_| ())
-            .map_err(|cause: Cause| cause.of("note_asked_over_http"))
+        let note = Update::of(key)
+            .set("asked_at", time(now))
+            .set("ttl", ttl(now + KEPT));
+        operation("note_asked_over_http", async {
+            self.table.update(note).await?;
+            Ok(())
+        })
+        .await
     }
 
     /// Whether the execution of this name was asked for over HTTP.
@@ -32,8 +32,13 @@ impl Store {
     /// # Errors
     /// The table cannot be reached.
     pub async fn asked_over_http(&self, execution_name: &str) -> Result<bool> {
-        let note = self.get(&keys::asked_over_http(execution_name)).await;
-        note.map(|note| note.is_some())
-            .map_err(|cause: Cause| cause.of("asked_over_http"))
+        operation("asked_over_http", async {
+            let note = self
+                .table
+                .get(&keys::asked_over_http(execution_name))
+                .await?;
+            Ok(note.is_some())
+        })
+        .await
     }
 }

@@ -2,11 +2,12 @@
 
 use jiff::Timestamp;
 
+use super::back_off::back_off;
 use super::error::Cause;
 use super::item::{Attributes, Damaged, Item, flag, item, json, text, time, ttl, word};
 use super::plans::KEPT;
-use super::table::{Change, Transacted, Updated, Write, back_off};
-use super::{LinkHash, Result, Store, TaskToken, keys};
+use super::table::{Transacted, Update, Updated, Write, absent, equals, item_exists, more};
+use super::{LinkHash, Result, Store, TaskToken, keys, operation};
 use crate::domain::approval::{Approval, ApprovalStatus, Decision};
 use crate::domain::identity::Decider;
 use crate::domain::ids::{ExecutionArn, PlanId};
@@ -60,57 +61,49 @@ impl Store {
         link: &LinkHash,
         token: &TaskToken,
     ) -> Result<()> {
-        self.try_request_approval(a, link, token)
-            .await
-            .map_err(|cause| cause.of("request_approval"))
-    }
-
-    async fn try_request_approval(
-        &self,
-        a: &Approval,
-        link: &LinkHash,
-        token: &TaskToken,
-    ) -> Result<(), Cause> {
-        let expires_at = ttl(a.approve_by + KEPT);
-        for tries in 0..TRIES {
-            let earlier = self.try_approval_of(&a.plan).await?;
-            if earlier.as_ref().is_some_and(|(earlier, _)| earlier == link) {
-                return Err(LINK_USED);
-            }
-            if earlier.as_ref().is_some_and(|(_, a)| a.decision.is_some()) {
-                return Err(DECIDED);
-            }
-            let pointer = item(keys::approval_pointer(&a.plan))
-                .with("link", text(&link.0))
-                .with("ttl", expires_at.clone());
-            let token = item(keys::task_token(link))
-                .with("token", text(token.expose()))
-                .with("ttl", expires_at.clone());
-            let mut writes = vec![
-                Write::put_new(approval_item(a, link).with("ttl", expires_at.clone())),
-                Write::put(token),
-                match &earlier {
-                    None => Write::put_new(pointer),
-                    Some((earlier, _)) => Write::put(pointer)
-                        .when("#link = :earlier")
-                        .value(":earlier", text(&earlier.0)),
-                },
-            ];
-            if let Some((earlier, there)) = &earlier
-                && there.stands() == ApprovalStatus::Pending
-            {
-                writes.push(lapse(earlier, Lapse::Superseded).into());
-            }
-            match self.transact(&writes).await? {
-                Transacted::Done => return Ok(()),
-                Transacted::Failed(failed) if failed.first() == Some(&true) => {
+        operation("request_approval", async {
+            let expires_at = ttl(a.approve_by + KEPT);
+            for tries in 0..TRIES {
+                let earlier = self.read_approval_of(&a.plan).await?;
+                if earlier.as_ref().is_some_and(|(earlier, _)| earlier == link) {
                     return Err(LINK_USED);
                 }
-                // The earlier one was decided or replaced in the same moment.
-                Transacted::Failed(_) => back_off(tries).await,
+                if earlier.as_ref().is_some_and(|(_, a)| a.decision.is_some()) {
+                    return Err(DECIDED);
+                }
+                let pointer = item(keys::approval_pointer(&a.plan))
+                    .with("link", text(&link.0))
+                    .with("ttl", expires_at.clone());
+                let token = item(keys::task_token(link))
+                    .with("token", text(token.expose()))
+                    .with("ttl", expires_at.clone());
+                let mut writes = vec![
+                    Write::put_new(approval_item(a, link).with("ttl", expires_at.clone())),
+                    Write::put(token),
+                    match &earlier {
+                        None => Write::put_new(pointer),
+                        Some((earlier, _)) => {
+                            Write::put(pointer).when(equals("link", text(&earlier.0)))
+                        }
+                    },
+                ];
+                if let Some((earlier, there)) = &earlier
+                    && there.stands() == ApprovalStatus::Pending
+                {
+                    writes.push(lapse(earlier, Lapse::Superseded).into());
+                }
+                match self.table.transact(&writes).await? {
+                    Transacted::Done => return Ok(()),
+                    Transacted::Failed(failed) if failed.first() == Some(&true) => {
+                        return Err(LINK_USED);
+                    }
+                    // The earlier one was decided or replaced in the same moment.
+                    Transacted::Failed(_) => back_off(tries).await,
+                }
             }
-        }
-        Err(Cause::Contended)
+            Err(Cause::Contended)
+        })
+        .await
     }
 
     /// The approval behind a link.
@@ -118,9 +111,7 @@ impl Store {
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
     pub async fn approval(&self, link: &LinkHash) -> Result<Option<Approval>> {
-        self.try_approval(link)
-            .await
-            .map_err(|cause| cause.of("approval"))
+        operation("approval", self.read_approval(link)).await
     }
 
     /// Whether a link was ever given out, and its record is still kept.
@@ -128,13 +119,14 @@ impl Store {
     /// # Errors
     /// The table cannot be reached.
     pub async fn is_given_out(&self, link: &LinkHash) -> Result<bool> {
-        let found = self.get(&keys::approval(link)).await;
-        let found = found.map_err(|cause| cause.of("is_given_out"))?;
-        Ok(found.is_some())
+        operation("is_given_out", async {
+            Ok(self.table.get(&keys::approval(link)).await?.is_some())
+        })
+        .await
     }
 
-    async fn try_approval(&self, link: &LinkHash) -> Result<Option<Approval>, Cause> {
-        match self.get(&keys::approval(link)).await? {
+    async fn read_approval(&self, link: &LinkHash) -> Result<Option<Approval>, Cause> {
+        match self.table.get(&keys::approval(link)).await? {
             None => Ok(None),
             Some(item) => Ok(Some(approval_of(&item)?)),
         }
@@ -145,17 +137,15 @@ impl Store {
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
     pub async fn approval_of(&self, plan: &PlanId) -> Result<Option<(LinkHash, Approval)>> {
-        self.try_approval_of(plan)
-            .await
-            .map_err(|cause| cause.of("approval_of"))
+        operation("approval_of", self.read_approval_of(plan)).await
     }
 
-    async fn try_approval_of(&self, plan: &PlanId) -> Result<Option<(LinkHash, Approval)>, Cause> {
-        let Some(pointer) = self.get(&keys::approval_pointer(plan)).await? else {
+    async fn read_approval_of(&self, plan: &PlanId) -> Result<Option<(LinkHash, Approval)>, Cause> {
+        let Some(pointer) = self.table.get(&keys::approval_pointer(plan)).await? else {
             return Ok(None);
         };
         let link = LinkHash(pointer.text("link")?.to_owned());
-        let approval = self.try_approval(&link).await?;
+        let approval = self.read_approval(&link).await?;
         Ok(approval.map(|approval| (link, approval)))
     }
 
@@ -174,37 +164,28 @@ impl Store {
         now: Timestamp,
     ) -> Result<Decided> {
         let by = by.into();
-        let set = match by.identity() {
-            None => {
-                "SET #status = :status, #decision = :decision, #decided_by = :by, #decided_at = :now, #reason = :reason"
-            }
-            Some(_) => {
-                "SET #status = :status, #decision = :decision, #decided_by = :by, #decided_at = :now, #reason = :reason, \
-                 #decider = :decider"
-            }
-        };
-        let mut decide = Write::change(keys::approval(link), set)
-            .when(
-                "#status = :pending AND attribute_not_exists(#decision) AND #approve_by > :now AND #digest = :digest",
-            )
-            .value(":status", word(&decision.status()))
-            .value(":decision", word(&decision))
-            .value(":by", text(by.shown()))
-            .value(":now", time(now))
-            .value(":reason", text(reason))
-            .value(":pending", word(&ApprovalStatus::Pending))
-            .value(":digest", text(&digest.0));
+        let pending = equals("status", word(&ApprovalStatus::Pending))
+            .and(absent("decision"))
+            .and(more("approve_by", time(now)))
+            .and(equals("digest", text(&digest.0)));
+        let mut decide = Update::of(keys::approval(link))
+            .set("status", word(&decision.status()))
+            .set("decision", word(&decision))
+            .set("decided_by", text(by.shown()))
+            .set("decided_at", time(now))
+            .set("reason", text(reason))
+            .when(pending);
         if let Some(identity) = by.identity() {
-            decide = decide.value(":decider", json(identity));
+            decide = decide.set("decider", json(identity));
         }
-        let decided = async {
-            match self.update_returning(decide).await? {
+        operation("decide", async {
+            match self.table.update_returning(decide).await? {
                 Updated::Done(item) => Ok(Decided::Now(approval_of(&item)?)),
                 Updated::Not(Some(item)) => Ok(Decided::Already(approval_of(&item)?)),
                 Updated::Not(None) => Err(NO_SUCH),
             }
-        };
-        decided.await.map_err(|cause: Cause| cause.of("decide"))
+        })
+        .await
     }
 
     /// Ends an approval that is still pending; returns what stands.
@@ -212,14 +193,12 @@ impl Store {
     /// # Errors
     /// There is no such approval, or the table cannot be reached.
     pub async fn close_approval(&self, link: &LinkHash, how: Lapse) -> Result<Approval> {
-        let closed = async {
+        operation("close_approval", async {
             // Who closes has a right to these few attributes, so nothing is asked back with the write.
-            self.update(lapse(link, how)).await?;
-            self.try_approval(link).await?.ok_or(NO_SUCH)
-        };
-        closed
-            .await
-            .map_err(|cause: Cause| cause.of("close_approval"))
+            self.table.update(lapse(link, how)).await?;
+            self.read_approval(link).await?.ok_or(NO_SUCH)
+        })
+        .await
     }
 
     /// What ends the wait for a plan's approval, whether it was asked for yet or not, and fails where it is decided.
@@ -227,15 +206,12 @@ impl Store {
     /// It reads no approval: who plans has no right to one, nor to the token that lies beside it.
     pub(super) async fn end_of_wait(&self, plan: &PlanId) -> Result<Vec<Write>, Cause> {
         let key = keys::approval_pointer(plan);
-        let Some(pointer) = self.get(&key).await? else {
+        let Some(pointer) = self.table.get(&key).await? else {
             return Ok(vec![Write::none(key)]);
         };
         let link = LinkHash(pointer.text("link")?.to_owned());
-        let newest = Write::check(key).when("#link = :link");
-        Ok(vec![
-            newest.value(":link", text(&link.0)),
-            lapse(&link, Lapse::Superseded).into(),
-        ])
+        let newest = Write::check(key, equals("link", text(&link.0)));
+        Ok(vec![newest, lapse(&link, Lapse::Superseded).into()])
     }
 
     /// The token of the execution that waits for this approval.
@@ -243,13 +219,13 @@ impl Store {
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
     pub async fn task_token(&self, link: &LinkHash) -> Result<Option<TaskToken>> {
-        let read = async {
-            let Some(item) = self.get(&keys::task_token(link)).await? else {
+        operation("task_token", async {
+            let Some(item) = self.table.get(&keys::task_token(link)).await? else {
                 return Ok(None);
             };
             Ok(Some(TaskToken::new(item.text("token")?.to_owned())))
-        };
-        read.await.map_err(|cause: Cause| cause.of("task_token"))
+        })
+        .await
     }
 
     /// Notes that the decision reached the waiting execution.
@@ -257,28 +233,25 @@ impl Store {
     /// # Errors
     /// There is no such approval, or the table cannot be reached.
     pub async fn mark_delivered(&self, link: &LinkHash, now: Timestamp) -> Result<()> {
-        let operation = "mark_delivered";
-        let mark = Write::change(
-            keys::approval(link),
-            "SET #delivered_at = if_not_exists(#delivered_at, :now)",
-        )
-        .when("attribute_exists(#pk)")
-        .value(":now", time(now));
-        match self.update(mark).await {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(NO_SUCH.of(operation)),
-            Err(cause) => Err(cause.of(operation)),
-        }
+        let mark = Update::of(keys::approval(link))
+            .set_once("delivered_at", time(now))
+            .when(item_exists());
+        operation("mark_delivered", async {
+            match self.table.update(mark).await? {
+                true => Ok(()),
+                false => Err(NO_SUCH),
+            }
+        })
+        .await
     }
 }
 
 /// Ends a pending approval without a decision. Whoever may do this has a right to the key and the status, and to no
 /// attribute more: the condition must name none either.
-fn lapse(link: &LinkHash, how: Lapse) -> Write<Change> {
-    Write::change(keys::approval(link), "SET #status = :status")
-        .when("#status = :pending")
-        .value(":status", word(&how.status()))
-        .value(":pending", word(&ApprovalStatus::Pending))
+fn lapse(link: &LinkHash, how: Lapse) -> Update {
+    Update::of(keys::approval(link))
+        .set("status", word(&how.status()))
+        .when(equals("status", word(&ApprovalStatus::Pending)))
 }
 
 fn approval_item(a: &Approval, link: &LinkHash) -> Item {

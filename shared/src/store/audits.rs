@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::body::{BODY, IN_ITEM};
+use super::back_off::back_off;
 use super::checkpoints::moved;
+use super::encoding::body::{BODY, IN_ITEM};
+use super::encoding::packed::Packed;
 use super::error::Cause;
 use super::item::{Attributes, item, text, time, word};
-use super::keys::{self, Key, TIMED};
-use super::pack::Packed;
-use super::table::{Range, Transacted, Write, back_off};
-use super::{Result, Store};
+use super::keys::{self, Key};
+use super::table::{
+    Query, Range, Transacted, Update, Write, absent, differs, equals, no_item, present,
+};
+use super::{Result, Store, operation};
 use crate::domain::audit::Audit;
 use crate::domain::guard::answers::{Answer, Answered};
 use crate::domain::ids::{ExecutionArn, GroupKey, PlanId};
@@ -57,46 +60,43 @@ impl Store {
     /// Another execution reports, and there is no open recovery that it may end: then nothing is written. Or the table
     /// cannot be reached.
     pub async fn close(&self, audit: &Audit, by: Reporter<'_>) -> Result<Closed> {
-        self.try_close(audit, by)
-            .await
-            .map_err(|cause| cause.of("close"))
-    }
-
-    async fn try_close(&self, audit: &Audit, by: Reporter<'_>) -> Result<Closed, Cause> {
-        let plans = plans(audit, by);
-        let pointer = keys::audit_pointer(&audit.execution);
-        for tries in 0..TRIES {
-            let closed = match self.get(&pointer).await? {
-                None => Closed::Now,
-                Some(_) => Closed::Already,
-            };
-            let mut writes = match closed {
-                Closed::Now => Vec::from(self.record(audit).await?),
-                Closed::Already => Vec::new(),
-            };
-            let recovery = self.owned(audit, &plans).await?;
-            if let (None, Closed::Now, Reporter::Another(_)) = (&recovery, closed, by) {
-                return Err(NOT_ANOTHERS);
+        operation("close", async {
+            let plans = plans(audit, by);
+            let pointer = keys::audit_pointer(&audit.execution);
+            for tries in 0..TRIES {
+                let closed = match self.table.get(&pointer).await? {
+                    None => Closed::Now,
+                    Some(_) => Closed::Already,
+                };
+                let mut writes = match closed {
+                    Closed::Now => Vec::from(self.record(audit).await?),
+                    Closed::Already => Vec::new(),
+                };
+                let recovery = self.owned(audit, &plans).await?;
+                if let (None, Closed::Now, Reporter::Another(_)) = (&recovery, closed, by) {
+                    return Err(NOT_ANOTHERS);
+                }
+                if closed == Closed::Now {
+                    let others = plans.iter().copied();
+                    let others =
+                        others.filter(|plan| recovery.as_ref().is_none_or(|r| r.plan != **plan));
+                    writes.extend(others.map(|plan| holds_none(audit, plan)));
+                }
+                if let Some(recovery) = &recovery {
+                    writes.extend(self.ending(audit, recovery, by).await?);
+                }
+                if writes.is_empty() {
+                    return Ok(closed);
+                }
+                if let Transacted::Done = self.table.transact(&writes).await? {
+                    return Ok(closed);
+                }
+                // Another end of the same execution was faster, or what was read just now is no longer so.
+                back_off(tries).await;
             }
-            if closed == Closed::Now {
-                let others = plans.iter().copied();
-                let others =
-                    others.filter(|plan| recovery.as_ref().is_none_or(|r| r.plan != **plan));
-                writes.extend(others.map(|plan| holds_none(audit, plan)));
-            }
-            if let Some(recovery) = &recovery {
-                writes.extend(self.ending(audit, recovery, by).await?);
-            }
-            if writes.is_empty() {
-                return Ok(closed);
-            }
-            if let Transacted::Done = self.transact(&writes).await? {
-                return Ok(closed);
-            }
-            // Another end of the same execution was faster, or what was read just now is no longer so.
-            back_off(tries).await;
-        }
-        Err(Cause::Contended)
+            Err(Cause::Contended)
+        })
+        .await
     }
 
     /// The audit record itself, and the pointer that makes it the only one.
@@ -124,7 +124,7 @@ impl Store {
     /// The recovery that this execution owns and that is not closed.
     async fn owned(&self, audit: &Audit, plans: &[&PlanId]) -> Result<Option<Recovery>, Cause> {
         for plan in plans {
-            let recovery = self.try_recovery(plan).await?;
+            let recovery = self.read_recovery(plan).await?;
             let own = recovery.filter(|r| r.execution == audit.execution && r.closed_at.is_none());
             if own.is_some() {
                 return Ok(own);
@@ -140,63 +140,36 @@ impl Store {
         by: Reporter<'_>,
     ) -> Result<Vec<Write>, Cause> {
         let group = &recovery.group_key();
-        let execution = text(&audit.execution.0);
-        let close = Write::change(keys::recovery(&recovery.plan), "SET #closed_at = :at")
-            .value(":at", time(audit.at))
-            .value(":execution", execution.clone());
-        let close = match by {
-            Reporter::Itself(_) => {
-                close.when("#execution = :execution AND attribute_not_exists(#closed_at)")
-            }
-            Reporter::Another(by) => close
-                .when(
-                    "#execution = :execution AND attribute_not_exists(#closed_at) \
-                     AND #reconciled_by = :by",
-                )
-                .value(":by", text(&by.0)),
-        };
+        let of_execution = equals("execution", text(&audit.execution.0));
+        let open = of_execution.clone().and(absent("closed_at"));
+        let close = Update::of(keys::recovery(&recovery.plan))
+            .set("closed_at", time(audit.at))
+            .when(match by {
+                Reporter::Itself(_) => open,
+                Reporter::Another(by) => open.and(equals("reconciled_by", text(&by.0))),
+            });
         let mut writes = vec![close.into(), Write::delete(keys::open(&recovery.plan))];
         // An expired claim may be another execution's by now.
-        let claim = self.try_claim(group).await?;
+        let claim = self.read_claim(group).await?;
         if claim.is_some_and(|claim| claim.execution == audit.execution) {
             let key = keys::claim(group);
             // Nobody may claim the group while a request of this recovery can still reach the brokers.
             let release = match recovery.under_way_until().filter(|until| *until > audit.at) {
                 None => Write::delete(key),
-                Some(until) => Write::change(key, "SET #expires_at = :until")
-                    .value(":until", time(until))
-                    .into(),
+                Some(until) => Update::of(key).set("expires_at", time(until)).into(),
             };
-            let own = release.when("#execution = :execution");
-            writes.push(own.value(":execution", execution));
+            writes.push(release.when(of_execution));
         }
         let was_moved = match &audit.outcome {
             // An Apply that began and that nothing was proven of.
             None => recovery.apply_until.is_some(),
             Some(outcome) => moves(outcome),
         };
-        let noted = self.try_last_recovery_end(group).await?;
+        let noted = self.read_last_recovery_end(group).await?;
         if was_moved && noted.is_none_or(|noted| noted < audit.at) {
             writes.push(moved(group, audit.at).into());
         }
         Ok(writes)
-    }
-
-    /// Every audit record of a group, newest first.
-    ///
-    /// # Errors
-    /// An item is damaged, or the table cannot be reached.
-    pub async fn audits(&self, group: &GroupKey) -> Result<Vec<Audit>> {
-        let read = async {
-            let pk = keys::audits(Some(&group.cluster_id), Some(&group.group));
-            let mut audits = Vec::new();
-            for item in self.query(&pk, Range::Prefix(TIMED.to_owned()), "").await? {
-                audits.push(self.body(&BODY, &item, &pk).await?);
-            }
-            audits.reverse();
-            Ok(audits)
-        };
-        read.await.map_err(|cause: Cause| cause.of("audits"))
     }
 
     /// How many recoveries of skips moved each partition, or may have, and were reported on at `since` or later.
@@ -208,26 +181,19 @@ impl Store {
         group: &GroupKey,
         since: Timestamp,
     ) -> Result<BTreeMap<TopicPartition, u32>> {
-        self.try_skips_since(group, since)
-            .await
-            .map_err(|cause| cause.of("skips_since"))
-    }
-
-    async fn try_skips_since(
-        &self,
-        group: &GroupKey,
-        since: Timestamp,
-    ) -> Result<BTreeMap<TopicPartition, u32>, Cause> {
-        let pk = keys::audits(Some(&group.cluster_id), Some(&group.group));
-        let range = Range::Between(keys::from(since), keys::TIMED_END.to_owned());
-        let mut skips = BTreeMap::new();
-        for item in self.query(&pk, range, "").await? {
-            let audit: Audit = self.body(&BODY, &item, &pk).await?;
-            for partition in self.skipped(audit).await? {
-                *skips.entry(partition).or_default() += 1;
+        operation("skips_since", async {
+            let pk = keys::audits(Some(&group.cluster_id), Some(&group.group));
+            let range = Range::Between(keys::from(since), keys::TIMED_END.to_owned());
+            let mut skips = BTreeMap::new();
+            for item in self.table.query(Query::new(&pk, range)).await? {
+                let audit: Audit = self.body(&BODY, &item, &pk).await?;
+                for partition in self.skipped(audit).await? {
+                    *skips.entry(partition).or_default() += 1;
+                }
             }
-        }
-        Ok(skips)
+            Ok(skips)
+        })
+        .await
     }
 
     /// Every plan of a group that a person rejected, or that nobody decided on in time, and that was reported on at `since`
@@ -241,39 +207,32 @@ impl Store {
         group: &GroupKey,
         since: Timestamp,
     ) -> Result<Vec<Answered>> {
-        self.try_answered_since(group, since)
-            .await
-            .map_err(|cause| cause.of("answered_since"))
-    }
-
-    async fn try_answered_since(
-        &self,
-        group: &GroupKey,
-        since: Timestamp,
-    ) -> Result<Vec<Answered>, Cause> {
-        let pk = keys::audits(Some(&group.cluster_id), Some(&group.group));
-        let range = Range::Between(keys::from(since), keys::TIMED_END.to_owned());
-        let mut answered = Vec::new();
-        for item in self.query(&pk, range, "").await? {
-            // Nobody was asked about what was refused, and the guard would make it again in every run.
-            let ends = [
-                EndCode::Rejected,
-                EndCode::ApprovalExpired,
-                EndCode::Refused,
-            ];
-            let code = item.text("code")?;
-            if !ends.iter().any(|end| end.code() == code) {
-                continue;
+        operation("answered_since", async {
+            let pk = keys::audits(Some(&group.cluster_id), Some(&group.group));
+            let range = Range::Between(keys::from(since), keys::TIMED_END.to_owned());
+            let mut answered = Vec::new();
+            for item in self.table.query(Query::new(&pk, range)).await? {
+                // Nobody was asked about what was refused, and the guard would make it again in every run.
+                let ends = [
+                    EndCode::Rejected,
+                    EndCode::ApprovalExpired,
+                    EndCode::Refused,
+                ];
+                let code = item.text("code")?;
+                if !ends.iter().any(|end| end.code() == code) {
+                    continue;
+                }
+                let audit: Audit = self.body(&BODY, &item, &pk).await?;
+                let (at, answer) = (audit.at, answer(&audit));
+                let Some(plan) = audit.plan else {
+                    continue;
+                };
+                let record: Option<PlanRecord> = self.packed(&keys::plan(&plan)).await?;
+                answered.extend(record.map(|record| Answered { record, answer, at }));
             }
-            let audit: Audit = self.body(&BODY, &item, &pk).await?;
-            let (at, answer) = (audit.at, answer(&audit));
-            let Some(plan) = audit.plan else {
-                continue;
-            };
-            let record: Option<PlanRecord> = self.packed(&keys::plan(&plan)).await?;
-            answered.extend(record.map(|record| Answered { record, answer, at }));
-        }
-        Ok(answered)
+            Ok(answered)
+        })
+        .await
     }
 
     /// The partitions that a recovery moved, or may have, if it was a skip's.
@@ -285,7 +244,7 @@ impl Store {
             Some(outcome) => moves(&outcome),
             // Whether an Apply began, that nothing was proven of.
             None => {
-                let recovery = self.try_recovery(&id).await?;
+                let recovery = self.read_recovery(&id).await?;
                 recovery.is_some_and(|r| r.apply_until.is_some())
             }
         };
@@ -313,8 +272,8 @@ impl Store {
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
     pub async fn audit_of(&self, execution: &ExecutionArn) -> Result<Option<Audit>> {
-        let read = async {
-            let Some(pointer) = self.get(&keys::audit_pointer(execution)).await? else {
+        operation("audit_of", async {
+            let Some(pointer) = self.table.get(&keys::audit_pointer(execution)).await? else {
                 return Ok(None);
             };
             let key = Key::new(
@@ -322,8 +281,8 @@ impl Store {
                 pointer.text("audit_sk")?,
             );
             self.packed(&key).await
-        };
-        read.await.map_err(|cause: Cause| cause.of("audit_of"))
+        })
+        .await
     }
 
     /// Notes that the people have been told what the audit record of an execution says. The first note stands.
@@ -332,10 +291,11 @@ impl Store {
     /// The table cannot be reached.
     pub async fn note_audit_told(&self, execution: &ExecutionArn, now: Timestamp) -> Result<()> {
         let note = item(keys::audit_told(execution)).with("told_at", time(now));
-        let noted = self.put_new(note).await;
-        noted
-            .map(|_| ())
-            .map_err(|cause| cause.of("note_audit_told"))
+        operation("note_audit_told", async {
+            self.table.put_new(note).await?;
+            Ok(())
+        })
+        .await
     }
 
     /// Whether the people are known to have been told what the audit record of an execution says.
@@ -343,9 +303,14 @@ impl Store {
     /// # Errors
     /// The table cannot be reached.
     pub async fn audit_told(&self, execution: &ExecutionArn) -> Result<bool> {
-        let note = self.get(&keys::audit_told(execution)).await;
-        note.map(|note| note.is_some())
-            .map_err(|cause| cause.of("audit_told"))
+        operation("audit_told", async {
+            Ok(self
+                .table
+                .get(&keys::audit_told(execution))
+                .await?
+                .is_some())
+        })
+        .await
     }
 }
 
@@ -389,11 +354,11 @@ fn plans<'a>(audit: &'a Audit, by: Reporter<'a>) -> Vec<&'a PlanId> {
 /// That the execution holds no open recovery of this plan: one that is opened at this moment is either seen and ended
 /// with the record, or meets the record and is not opened.
 fn holds_none(audit: &Audit, plan: &PlanId) -> Write {
-    Write::check(keys::recovery(plan))
-        .when(
-            "attribute_not_exists(#pk) OR #execution <> :execution OR attribute_exists(#closed_at)",
-        )
-        .value(":execution", text(&audit.execution.0))
+    let of_another = differs("execution", text(&audit.execution.0));
+    Write::check(
+        keys::recovery(plan),
+        no_item().or(of_another).or(present("closed_at")),
+    )
 }
 
 /// Whether a recovery that came to this moved its group, or may have.

@@ -5,19 +5,9 @@ use std::error::Error;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_smithy_types::error::display::DisplayErrorContext;
 
+use super::encoding::packed::PackError;
 use super::item::Damaged;
-use super::pack::PackError;
-
-/// What a caller may do about an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ErrorClass {
-    /// It may work the next time: throttled, timed out, not reached.
-    Transient,
-    /// The table holds something else than this call requires; trying the same again is of no use.
-    Conflict,
-    /// A fault of this program, of its rights or of a stored item.
-    Internal,
-}
+use crate::failure::ErrorClass;
 
 /// An operation on the table that failed.
 ///
@@ -36,7 +26,7 @@ pub struct StoreError {
 
 /// What happened, before the operation's name stands beside it.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Cause {
+pub enum Cause {
     /// What DynamoDB answered. The modelled error is not kept, since it can carry items.
     #[error("{code}: {message}")]
     Service {

@@ -2,13 +2,13 @@
 
 use jiff::Timestamp;
 
-use super::body::{BODY, IN_ITEM};
+use super::encoding::body::{BODY, IN_ITEM};
+use super::encoding::packed::Packed;
 use super::error::Cause;
 use super::item::{Attributes, item, text, time, word};
 use super::keys;
-use super::pack::Packed;
-use super::table::{Range, Write};
-use super::{Result, Store};
+use super::table::{Query, Range, Update, equals, no_item};
+use super::{Result, Store, operation};
 use crate::domain::guard::run::{GuardRun, LastAlert};
 use crate::domain::ids::RunId;
 use crate::domain::offset::GroupId;
@@ -19,27 +19,24 @@ impl Store {
     /// # Errors
     /// Another run has its time and id, it is too big, or the table cannot be reached.
     pub async fn put_guard_run(&self, run: &GuardRun) -> Result<()> {
-        self.try_put_guard_run(run)
-            .await
-            .map_err(|cause| cause.of("put_guard_run"))
-    }
-
-    async fn try_put_guard_run(&self, run: &GuardRun) -> Result<(), Cause> {
-        let key = keys::guard_run(&run.cluster, &run.group, run.at, &run.id.0);
-        let packed = Packed::new(run)?;
-        let body = self
-            .put_body(&BODY, &packed, IN_ITEM, &key.pk, None)
-            .await?;
-        // The words beside the body are for people who look at the table.
-        let item = item(key.clone())
-            .with("id", text(&run.id.0))
-            .with("at", time(run.at))
-            .with("status", word(&run.status))
-            .with_all(body);
-        if self.put_new(item).await? || self.holds(&key, &packed).await? {
-            return Ok(());
-        }
-        Err(Cause::Conflict("another run has this time and id"))
+        operation("put_guard_run", async {
+            let key = keys::guard_run(&run.cluster, &run.group, run.at, &run.id.0);
+            let packed = Packed::new(run)?;
+            let body = self
+                .put_body(&BODY, &packed, IN_ITEM, &key.pk, None)
+                .await?;
+            // The words beside the body are for people who look at the table.
+            let item = item(key.clone())
+                .with("id", text(&run.id.0))
+                .with("at", time(run.at))
+                .with("status", word(&run.status))
+                .with_all(body);
+            if self.table.put_new(item).await? || self.holds(&key, &packed).await? {
+                return Ok(());
+            }
+            Err(Cause::Conflict("another run has this time and id"))
+        })
+        .await
     }
 
     /// One run.
@@ -53,9 +50,11 @@ impl Store {
         at: Timestamp,
         id: &RunId,
     ) -> Result<Option<GuardRun>> {
-        self.packed(&keys::guard_run(cluster, group, at, &id.0))
-            .await
-            .map_err(|cause| cause.of("guard_run"))
+        operation(
+            "guard_run",
+            self.packed(&keys::guard_run(cluster, group, at, &id.0)),
+        )
+        .await
     }
 
     /// The runs of a group that found something and began at `since` or later, newest first.
@@ -68,18 +67,17 @@ impl Store {
         group: &GroupId,
         since: Timestamp,
     ) -> Result<Vec<GuardRun>> {
-        let read = async {
+        operation("guard_runs_since", async {
             let pk = keys::guard_runs(cluster, group);
             let mut runs = Vec::new();
             let range = Range::Between(keys::from(since), keys::TIMED_END.to_owned());
-            for item in self.query(&pk, range, "").await? {
+            for item in self.table.query(Query::new(&pk, range)).await? {
                 runs.push(self.body(&BODY, &item, &pk).await?);
             }
             runs.reverse();
             Ok(runs)
-        };
-        read.await
-            .map_err(|cause: Cause| cause.of("guard_runs_since"))
+        })
+        .await
     }
 
     /// What people were told last of a group.
@@ -87,13 +85,11 @@ impl Store {
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
     pub async fn told(&self, cluster: &str, group: &GroupId) -> Result<Option<LastAlert>> {
-        self.try_told(cluster, group)
-            .await
-            .map_err(|cause| cause.of("told"))
+        operation("told", self.read_told(cluster, group)).await
     }
 
-    async fn try_told(&self, cluster: &str, group: &GroupId) -> Result<Option<LastAlert>, Cause> {
-        match self.get(&keys::told(cluster, group)).await? {
+    async fn read_told(&self, cluster: &str, group: &GroupId) -> Result<Option<LastAlert>, Cause> {
+        match self.table.get(&keys::told(cluster, group)).await? {
             None => Ok(None),
             Some(item) => Ok(Some(LastAlert {
                 signature: item.text("signature")?.to_owned(),
@@ -114,30 +110,22 @@ impl Store {
         told: &LastAlert,
         before: Option<&LastAlert>,
     ) -> Result<bool> {
-        self.try_note_told(cluster, group, told, before)
-            .await
-            .map_err(|cause| cause.of("note_told"))
-    }
-
-    async fn try_note_told(
-        &self,
-        cluster: &str,
-        group: &GroupId,
-        told: &LastAlert,
-        before: Option<&LastAlert>,
-    ) -> Result<bool, Cause> {
-        let key = keys::told(cluster, group);
-        let note = Write::change(key, "SET #signature = :signature, #at = :at")
-            .value(":signature", text(&told.signature))
-            .value(":at", time(told.at));
-        let note = match before {
-            None => note.when("attribute_not_exists(#pk)"),
-            Some(before) => note
-                .when("#signature = :signature_before AND #at = :at_before")
-                .value(":signature_before", text(&before.signature))
-                .value(":at_before", time(before.at)),
-        };
-        // A write whose answer was lost finds itself.
-        Ok(self.update(note).await? || self.try_told(cluster, group).await?.as_ref() == Some(told))
+        operation("note_told", async {
+            let key = keys::told(cluster, group);
+            let unchanged = match before {
+                None => no_item(),
+                Some(before) => {
+                    equals("signature", text(&before.signature)).and(equals("at", time(before.at)))
+                }
+            };
+            let note = Update::of(key)
+                .set("signature", text(&told.signature))
+                .set("at", time(told.at))
+                .when(unchanged);
+            // A write whose answer was lost finds itself.
+            Ok(self.table.update(note).await?
+                || self.read_told(cluster, group).await?.as_ref() == Some(told))
+        })
+        .await
     }
 }

@@ -15,7 +15,7 @@ pub(super) type Item = HashMap<String, AttributeValue>;
 /// An item without an attribute that it must have, or with one of another kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a stored item is damaged: {attribute} is missing or not what it should be")]
-pub(super) struct Damaged {
+pub struct Damaged {
     pub(super) attribute: &'static str,
 }
 

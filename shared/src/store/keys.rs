@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::LinkHash;
+use super::secret::LinkHash;
 use crate::domain::guard::quarantine::DedupeId;
 use crate::domain::ids::{CheckpointId, ExecutionArn};
 use crate::domain::ids::{GroupKey, PlanId};
@@ -23,7 +23,7 @@ pub(super) const ANSWERS: &str = "ANSWERS#";
 
 /// The key of one item.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Key {
+pub struct Key {
     pub(super) pk: String,
     pub(super) sk: String,
 }

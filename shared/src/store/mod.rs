@@ -1,23 +1,24 @@
-//! One DynamoDB table: checkpoints, plans, approvals, recoveries, audit records, what the guard and the webhook remember,
-//! and the switch.
+//! The table: checkpoints, plans, approvals, recoveries, audit records, what the guard and the webhook remember, and the
+//! switch.
 //!
-//! Every read that decides is strongly consistent, and every write that decides is conditional.
+//! Every read that decides is strongly consistent, and every write that decides is conditional. The table itself is behind
+//! [`Table`]: in DynamoDB, and in memory for tests.
 
 mod answered;
 mod approvals;
 mod audits;
-mod body;
+mod back_off;
 mod checkpoints;
-mod columns;
 mod control;
+mod dynamo;
+mod encoding;
 mod error;
 mod guard_runs;
 mod incidents;
 mod item;
 mod keys;
-mod looks;
-mod marks;
-mod pack;
+#[cfg(any(test, feature = "testing"))]
+mod memory;
 mod plans;
 mod probes;
 mod quarantine;
@@ -26,33 +27,48 @@ mod requesters;
 mod samples;
 mod secret;
 mod table;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod untold;
 
-use aws_sdk_dynamodb::Client;
+use std::sync::Arc;
 
 pub use approvals::{Decided, Lapse};
 pub use audits::{Closed, Reporter};
 pub use checkpoints::Put;
-pub use error::{ErrorClass, StoreError};
+pub use dynamo::DynamoTable;
+pub use error::StoreError;
 pub use incidents::{Claimed, IncidentClaim};
 pub use quarantine::{Begun, LedgerEntry};
 pub use recoveries::Opened;
 pub use samples::{RING_RUNS, Ring};
 pub use secret::{LinkHash, TaskToken};
+pub use table::Table;
+
+use error::Cause;
 
 type Result<T, E = StoreError> = std::result::Result<T, E>;
 
-/// The table. Cheap to clone.
+/// Everything that is kept, in a table. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Store {
-    client: Client,
-    table: String,
+    table: Arc<dyn Table>,
 }
 
 impl Store {
-    /// The table named `table`, reached through `client`.
+    /// A store over this table.
     #[must_use]
-    pub fn new(client: Client, table: String) -> Self {
-        Self { client, table }
+    pub fn new(table: impl Table + 'static) -> Self {
+        Self {
+            table: Arc::new(table),
+        }
     }
+}
+
+/// Does what an operation of the store does, and names the operation in what goes wrong.
+async fn operation<T>(
+    name: &'static str,
+    work: impl Future<Output = Result<T, Cause>>,
+) -> Result<T> {
+    work.await.map_err(|cause| cause.of(name))
 }

@@ -2,13 +2,13 @@
 
 use jiff::SignedDuration;
 
-use super::body::{BODY, IN_ITEM};
 use super::checkpoints::CHUNKS_OUTLIVE;
+use super::encoding::body::{BODY, IN_ITEM};
+use super::encoding::packed::Packed;
 use super::error::Cause;
 use super::item::{Attributes, item, ttl};
 use super::keys;
-use super::pack::Packed;
-use super::{Result, Store};
+use super::{Result, Store, operation};
 use crate::domain::ids::PlanId;
 use crate::domain::plan::PlanRecord;
 
@@ -21,26 +21,23 @@ impl Store {
     /// # Errors
     /// Another plan has this id, it is too big, or the table cannot be reached.
     pub async fn put_plan(&self, record: &PlanRecord) -> Result<()> {
-        self.try_put_plan(record)
-            .await
-            .map_err(|cause| cause.of("put_plan"))
-    }
-
-    async fn try_put_plan(&self, record: &PlanRecord) -> Result<(), Cause> {
-        let key = keys::plan(&record.id);
-        let expires_at = record.created_at + KEPT;
-        let packed = Packed::new(record)?;
-        let chunks_until = Some(expires_at + CHUNKS_OUTLIVE);
-        let body = self
-            .put_body(&BODY, &packed, IN_ITEM, &key.pk, chunks_until)
-            .await?;
-        let meta = item(key.clone())
-            .with("ttl", ttl(expires_at))
-            .with_all(body);
-        if self.put_new(meta).await? || self.holds(&key, &packed).await? {
-            return Ok(());
-        }
-        Err(Cause::Conflict("another plan has this id"))
+        operation("put_plan", async {
+            let key = keys::plan(&record.id);
+            let expires_at = record.created_at + KEPT;
+            let packed = Packed::new(record)?;
+            let chunks_until = Some(expires_at + CHUNKS_OUTLIVE);
+            let body = self
+                .put_body(&BODY, &packed, IN_ITEM, &key.pk, chunks_until)
+                .await?;
+            let meta = item(key.clone())
+                .with("ttl", ttl(expires_at))
+                .with_all(body);
+            if self.table.put_new(meta).await? || self.holds(&key, &packed).await? {
+                return Ok(());
+            }
+            Err(Cause::Conflict("another plan has this id"))
+        })
+        .await
     }
 
     /// A plan, proven undamaged.
@@ -48,15 +45,13 @@ impl Store {
     /// # Errors
     /// It is damaged, or the table cannot be reached.
     pub async fn plan(&self, id: &PlanId) -> Result<Option<PlanRecord>> {
-        self.packed(&keys::plan(id))
-            .await
-            .map_err(|cause| cause.of("plan"))
+        operation("plan", self.packed(&keys::plan(id))).await
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::pack::{LIMIT, unpack};
+    use super::super::encoding::packed::{LIMIT, unpack};
     use super::*;
     use crate::domain::plan::PlanResult;
     use crate::domain::testing::shown::plan;

@@ -2,11 +2,12 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::back_off::back_off;
 use super::error::Cause;
 use super::item::{Attributes, text, ttl};
 use super::keys;
-use super::table::{Write, back_off};
-use super::{Result, Store};
+use super::table::{Update, absent, equals};
+use super::{Result, Store, operation};
 use crate::domain::guard::probe::{ProbeNotes, READ_AGAIN_AFTER};
 use crate::domain::ids::GroupKey;
 
@@ -22,9 +23,10 @@ impl Store {
     /// # Errors
     /// The table cannot be reached.
     pub async fn probe_notes(&self, group: &GroupKey) -> Result<ProbeNotes> {
-        let written = self.written_notes(group).await;
-        let written = written.map_err(|cause| cause.of("probe_notes"))?;
-        Ok(notes_of(written.as_deref()))
+        operation("probe_notes", async {
+            Ok(notes_of(self.written_notes(group).await?.as_deref()))
+        })
+        .await
     }
 
     /// Changes what is noted of a group's probes, and answers what that is then. Two runs of one group may note at once:
@@ -38,36 +40,32 @@ impl Store {
         now: Timestamp,
         change: impl Fn(&mut ProbeNotes),
     ) -> Result<ProbeNotes> {
-        let changed = async {
+        operation("change_probe_notes", async {
             for tries in 0..TRIES {
                 let before = self.written_notes(group).await?;
                 let mut notes = notes_of(before.as_deref());
                 change(&mut notes);
                 let key = keys::probe_notes(group);
-                let note = Write::change(key, "SET #notes = :notes, #ttl = :ttl")
-                    .value(":notes", text(serde_json::json!(notes).to_string()))
-                    .value(":ttl", ttl(now + READ_AGAIN_AFTER + KEPT));
-                let note = match &before {
-                    None => note.when("attribute_not_exists(#notes)"),
-                    Some(before) => note
-                        .when("#notes = :before")
-                        .value(":before", text(before.as_str())),
-                };
-                if self.update(note).await? {
+                let note = Update::of(key)
+                    .set("notes", text(serde_json::json!(notes).to_string()))
+                    .set("ttl", ttl(now + READ_AGAIN_AFTER + KEPT))
+                    .when(match &before {
+                        None => absent("notes"),
+                        Some(before) => equals("notes", text(before.as_str())),
+                    });
+                if self.table.update(note).await? {
                     return Ok(notes);
                 }
                 back_off(tries).await;
             }
             Err(Cause::Contended)
-        };
-        changed
-            .await
-            .map_err(|cause: Cause| cause.of("change_probe_notes"))
+        })
+        .await
     }
 
     /// The notes as they are written.
     async fn written_notes(&self, group: &GroupKey) -> Result<Option<String>, Cause> {
-        let item = self.get(&keys::probe_notes(group)).await?;
+        let item = self.table.get(&keys::probe_notes(group)).await?;
         let notes = item.as_ref().and_then(|item| item.text("notes").ok());
         Ok(notes.map(str::to_owned))
     }

@@ -6,14 +6,14 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
-use super::body::BODY;
+use super::encoding::body::BODY;
+use super::encoding::packed::Packed;
 use super::error::Cause;
 use super::item::{Attributes, Damaged, Item, bytes, number, text, time, ttl};
 use super::keys;
-use super::pack::Packed;
 use super::plans::KEPT;
-use super::table::{Change, Updated, Write};
-use super::{Result, Store};
+use super::table::{Condition, Update, Updated, at_most, equals, no_item};
+use super::{Result, Store, operation};
 use crate::domain::guard::quarantine::{DedupeId, KeptCopy};
 use crate::domain::guard::record::Outline;
 use crate::domain::offset::{ClusterId, GroupId, TopicId, TopicPartition};
@@ -65,15 +65,6 @@ pub enum Begun {
 const PENDING: &str = "PENDING";
 const CONFIRMED: &str = "CONFIRMED";
 
-/// Takes a try over; whatever copy there was is no longer said to be one.
-const TAKE: &str = "SET #state = :pending, #attempt = :attempt, #lease_until = :until, #began_at = :now, \
-                    #body = :body, #ttl = :ttl \
-                    REMOVE #copy_topic, #copy_partition, #copy_offset, #confirmed_at";
-
-/// Whether an entry is the copy that the condition names.
-const IS_COPY: &str = "#state = :confirmed AND #copy_topic = :copy_topic \
-                       AND #copy_partition = :copy_partition AND #copy_offset = :copy_offset";
-
 impl Store {
     /// Begins to keep a record: where nobody does, or who did let the lease run out. Entries are kept for 90 days at
     /// least.
@@ -86,10 +77,12 @@ impl Store {
         now: Timestamp,
         lease: SignedDuration,
     ) -> Result<Begun> {
-        let free = "attribute_not_exists(#pk) OR (#state = :pending AND #lease_until <= :now)";
-        self.take_quarantine(entry, now, lease, |take| take.when(free))
-            .await
-            .map_err(|cause| cause.of("begin_quarantine"))
+        let is_over = equals("state", text(PENDING)).and(at_most("lease_until", time(now)));
+        operation(
+            "begin_quarantine",
+            self.take_quarantine(entry, now, lease, no_item().or(is_over)),
+        )
+        .await
     }
 
     /// Begins again to keep a record whose copy is `gone`, or is the copy of another record than the one that is at its
@@ -104,14 +97,15 @@ impl Store {
         now: Timestamp,
         lease: SignedDuration,
     ) -> Result<Begun> {
-        let is_gone = |take| {
-            of_copy(take, gone)
-                .when(IS_COPY)
-                .value(":confirmed", text(CONFIRMED))
-        };
-        self.take_quarantine(entry, now, lease, is_gone)
-            .await
-            .map_err(|cause| cause.of("reopen_quarantine"))
+        let is_gone = equals("state", text(CONFIRMED))
+            .and(equals("copy_topic", text(&gone.partition.topic)))
+            .and(equals("copy_partition", number(gone.partition.partition)))
+            .and(equals("copy_offset", number(gone.offset)));
+        operation(
+            "reopen_quarantine",
+            self.take_quarantine(entry, now, lease, is_gone),
+        )
+        .await
     }
 
     /// What was kept under this id; `None` where nothing is known to be.
@@ -119,16 +113,16 @@ impl Store {
     /// # Errors
     /// The entry is damaged, or the table cannot be reached.
     pub async fn quarantined(&self, dedupe_id: &DedupeId) -> Result<Option<Outline>> {
-        let read = async {
-            let Some(item) = self.get(&keys::quarantine(dedupe_id)).await? else {
+        operation("quarantined", async {
+            let Some(item) = self.table.get(&keys::quarantine(dedupe_id)).await? else {
                 return Ok(None);
             };
             Ok(match self.begun(&item, "").await? {
                 Begun::Kept { record, .. } => Some(record),
                 Begun::Mine { .. } | Begun::Theirs { .. } => None,
             })
-        };
-        read.await.map_err(|cause: Cause| cause.of("quarantined"))
+        })
+        .await
     }
 
     async fn take_quarantine(
@@ -136,19 +130,25 @@ impl Store {
         entry: &LedgerEntry,
         now: Timestamp,
         lease: SignedDuration,
-        when: impl FnOnce(Write<Change>) -> Write<Change>,
+        free: Condition,
     ) -> Result<Begun, Cause> {
         let key = keys::quarantine(&entry.dedupe_id);
         let attempt = Ulid::generate().to_string();
         let packed = Packed::new(entry)?;
-        let take = Write::change(key, TAKE)
-            .value(":pending", text(PENDING))
-            .value(":attempt", text(&attempt))
-            .value(":until", time(now + lease))
-            .value(":now", time(now))
-            .value(":body", bytes(packed.bytes()))
-            .value(":ttl", ttl(now + KEPT));
-        match self.update_returning(when(take)).await? {
+        // Whatever copy there was is no longer said to be one.
+        let take = Update::of(key)
+            .set("state", text(PENDING))
+            .set("attempt", text(&attempt))
+            .set("lease_until", time(now + lease))
+            .set("began_at", time(now))
+            .set("body", bytes(packed.bytes()))
+            .set("ttl", ttl(now + KEPT))
+            .remove("copy_topic")
+            .remove("copy_partition")
+            .remove("copy_offset")
+            .remove("confirmed_at")
+            .when(free);
+        match self.table.update_returning(take).await? {
             Updated::Done(_) => Ok(Begun::Mine { attempt }),
             Updated::Not(Some(item)) => self.begun(&item, &attempt).await,
             Updated::Not(None) => Err(Cause::Conflict("the ledger has no such copy")),
@@ -189,45 +189,28 @@ impl Store {
         copy: &KeptCopy,
         now: Timestamp,
     ) -> Result<bool> {
-        self.try_confirm_quarantine(dedupe_id, attempt, copy, now)
-            .await
-            .map_err(|cause| cause.of("confirm_quarantine"))
+        operation("confirm_quarantine", async {
+            let own = equals("attempt", text(attempt)).and(equals("state", text(PENDING)));
+            let confirm = Update::of(keys::quarantine(dedupe_id))
+                .set("state", text(CONFIRMED))
+                .set("copy_topic", text(&copy.partition.topic))
+                .set("copy_partition", number(copy.partition.partition))
+                .set("copy_offset", number(copy.offset))
+                .set("confirmed_at", time(now))
+                .set("ttl", ttl(now + KEPT))
+                .remove("lease_until")
+                .when(own);
+            match self.table.update_returning(confirm).await? {
+                Updated::Done(_) => Ok(true),
+                // A write whose answer was lost finds itself.
+                Updated::Not(Some(item)) => Ok(item.text("state")? == CONFIRMED
+                    && item.text("attempt")? == attempt
+                    && copy_of(&item)? == *copy),
+                Updated::Not(None) => Ok(false),
+            }
+        })
+        .await
     }
-
-    async fn try_confirm_quarantine(
-        &self,
-        dedupe_id: &DedupeId,
-        attempt: &str,
-        copy: &KeptCopy,
-        now: Timestamp,
-    ) -> Result<bool, Cause> {
-        let confirm = Write::change(
-            keys::quarantine(dedupe_id),
-            "SET #state = :confirmed, #copy_topic = :copy_topic, #copy_partition = :copy_partition, \
-             #copy_offset = :copy_offset, #confirmed_at = :now, #ttl = :ttl REMOVE #lease_until",
-        )
-        .when("#attempt = :attempt AND #state = :pending")
-        .value(":attempt", text(attempt))
-        .value(":pending", text(PENDING))
-        .value(":confirmed", text(CONFIRMED))
-        .value(":now", time(now))
-        .value(":ttl", ttl(now + KEPT));
-        match self.update_returning(of_copy(confirm, copy)).await? {
-            Updated::Done(_) => Ok(true),
-            // A write whose answer was lost finds itself.
-            Updated::Not(Some(item)) => Ok(item.text("state")? == CONFIRMED
-                && item.text("attempt")? == attempt
-                && copy_of(&item)? == *copy),
-            Updated::Not(None) => Ok(false),
-        }
-    }
-}
-
-fn of_copy(write: Write<Change>, copy: &KeptCopy) -> Write<Change> {
-    write
-        .value(":copy_topic", text(&copy.partition.topic))
-        .value(":copy_partition", number(copy.partition.partition))
-        .value(":copy_offset", number(copy.offset))
 }
 
 fn copy_of(item: &Item) -> Result<KeptCopy, Damaged> {

@@ -6,13 +6,17 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tokio::try_join;
 
-use super::body::{BESIDE, BODY, IN_ITEM, REFUSALS};
+use super::back_off::back_off;
+use super::encoding::body::{BESIDE, BODY, IN_ITEM, REFUSALS};
+use super::encoding::packed::Packed;
 use super::error::Cause;
 use super::item::{Attributes, Damaged, Item, item, number, text, time, word};
 use super::keys::{self, ANSWERS, Key, OPEN};
-use super::pack::Packed;
-use super::table::{Change, Range, Transacted, Updated, Write, back_off};
-use super::{Result, Store};
+use super::table::{
+    Condition, Query, Range, Transacted, Update, Updated, Write, absent, at_most, equals,
+    item_exists, no_item,
+};
+use super::{Result, Store, operation};
 use crate::domain::ids::{ExecutionArn, GroupKey, PlanId};
 use crate::domain::offset::{ClusterId, GroupId, TopicPartition};
 use crate::domain::recovery::{
@@ -22,9 +26,6 @@ use crate::domain::refusal::Refusal;
 
 /// How often a claim is tried that is let go or taken in the same moment.
 const TRIES: u32 = 5;
-
-/// The condition of everything that belongs to a recovery's life.
-const IS_OPEN: &str = "attribute_exists(#pk) AND attribute_not_exists(#closed_at)";
 
 const ENDED: Cause = Cause::Conflict("the execution has ended and is reported on");
 
@@ -53,49 +54,41 @@ impl Store {
         claim: &Claim,
         now: Timestamp,
     ) -> Result<Opened> {
-        self.try_open_recovery(r, claim, now)
-            .await
-            .map_err(|cause| cause.of("open_recovery"))
-    }
-
-    async fn try_open_recovery(
-        &self,
-        r: &Recovery,
-        claim: &Claim,
-        now: Timestamp,
-    ) -> Result<Opened, Cause> {
-        for tries in 0..TRIES {
-            let take = take_claim(r, claim, now);
-            let [recovery, open, not_ended] = self.opening(r).await?;
-            let writes = [take, recovery, open, not_ended];
-            let ended = match self.transact(&writes).await? {
-                Transacted::Done => return Ok(Opened::Yes),
-                Transacted::Failed(failed) => failed.last() == Some(&true),
-            };
-            // What was in the way is read after the fact, and may be gone by now.
-            if let Some(there) = self.try_recovery(&r.plan).await? {
-                if there.execution != r.execution || there.closed_at.is_some() {
-                    return Ok(Opened::PlanUsed);
+        operation("open_recovery", async {
+            for tries in 0..TRIES {
+                let take = take_claim(r, claim, now);
+                let [recovery, open, not_ended] = self.opening(r).await?;
+                let writes = [take, recovery, open, not_ended];
+                let ended = match self.table.transact(&writes).await? {
+                    Transacted::Done => return Ok(Opened::Yes),
+                    Transacted::Failed(failed) => failed.last() == Some(&true),
+                };
+                // What was in the way is read after the fact, and may be gone by now.
+                if let Some(there) = self.read_recovery(&r.plan).await? {
+                    if there.execution != r.execution || there.closed_at.is_some() {
+                        return Ok(Opened::PlanUsed);
+                    }
+                    // The same step again: the recovery is there, and its claim has to be still or again.
+                    let not_ended = Write::none(keys::audit_pointer(&r.execution));
+                    let take = [take_claim(r, claim, now), not_ended];
+                    if let Transacted::Done = self.table.transact(&take).await? {
+                        return Ok(Opened::Yes);
+                    }
                 }
-                // The same step again: the recovery is there, and its claim has to be still or again.
-                let not_ended = Write::none(keys::audit_pointer(&r.execution));
-                let take = [take_claim(r, claim, now), not_ended];
-                if let Transacted::Done = self.transact(&take).await? {
-                    return Ok(Opened::Yes);
+                if ended {
+                    return Err(ENDED);
                 }
+                if let Some(there) = self.read_claim(&r.group_key()).await?
+                    && there.expires_at > now
+                    && there.execution != claim.execution
+                {
+                    return Ok(Opened::HeldBy(there));
+                }
+                back_off(tries).await;
             }
-            if ended {
-                return Err(ENDED);
-            }
-            if let Some(there) = self.try_claim(&r.group_key()).await?
-                && there.expires_at > now
-                && there.execution != claim.execution
-            {
-                return Ok(Opened::HeldBy(there));
-            }
-            back_off(tries).await;
-        }
-        Err(Cause::Contended)
+            Err(Cause::Contended)
+        })
+        .await
     }
 
     /// Takes the place of the recovery that holds the group, and opens this one: only while the other waits for its
@@ -112,30 +105,26 @@ impl Store {
         claim: &Claim,
         holder: &Claim,
     ) -> Result<bool> {
-        let supersede = async {
-            let hand_over = Write::put(claim_item(r, claim))
-                .when("#execution = :execution AND #plan = :plan")
-                .value(":execution", text(&holder.execution.0))
-                .value(":plan", text(&holder.plan.0));
-            let fence = Write::change(
-                keys::recovery(&holder.plan),
-                "SET #fence = :raised, #superseded_by = :by",
-            )
-            .when(
-                "#fence = :none AND attribute_not_exists(#apply_by) \
-                 AND attribute_not_exists(#closed_at)",
-            )
-            .value(":none", number(0))
-            .value(":raised", number(1))
-            .value(":by", text(&r.plan.0));
+        operation("supersede_recovery", async {
+            let holds = equals("execution", text(&holder.execution.0))
+                .and(equals("plan", text(&holder.plan.0)));
+            let hand_over = Write::put(claim_item(r, claim)).when(holds);
+            let waits = equals("fence", number(0))
+                .and(absent("apply_by"))
+                .and(absent("closed_at"));
+            let fence = Update::of(keys::recovery(&holder.plan))
+                .set("fence", number(1))
+                .set("superseded_by", text(&r.plan.0))
+                .when(waits);
             let mut writes = vec![hand_over, fence.into()];
             writes.extend(self.opening(r).await?);
             writes.extend(self.end_of_wait(&holder.plan).await?);
-            Ok(matches!(self.transact(&writes).await?, Transacted::Done))
-        };
-        supersede
-            .await
-            .map_err(|cause: Cause| cause.of("supersede_recovery"))
+            Ok(matches!(
+                self.table.transact(&writes).await?,
+                Transacted::Done
+            ))
+        })
+        .await
     }
 
     /// What opens a recovery, apart from its claim.
@@ -155,13 +144,11 @@ impl Store {
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
     pub async fn recovery(&self, plan: &PlanId) -> Result<Option<Recovery>> {
-        self.try_recovery(plan)
-            .await
-            .map_err(|cause| cause.of("recovery"))
+        operation("recovery", self.read_recovery(plan)).await
     }
 
-    pub(super) async fn try_recovery(&self, plan: &PlanId) -> Result<Option<Recovery>, Cause> {
-        match self.get(&keys::recovery(plan)).await? {
+    pub(super) async fn read_recovery(&self, plan: &PlanId) -> Result<Option<Recovery>, Cause> {
+        match self.table.get(&keys::recovery(plan)).await? {
             None => Ok(None),
             Some(item) => Ok(Some(self.recovery_of(&item).await?)),
         }
@@ -172,13 +159,11 @@ impl Store {
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
     pub async fn claim(&self, group: &GroupKey) -> Result<Option<Claim>> {
-        self.try_claim(group)
-            .await
-            .map_err(|cause| cause.of("claim"))
+        operation("claim", self.read_claim(group)).await
     }
 
-    pub(super) async fn try_claim(&self, group: &GroupKey) -> Result<Option<Claim>, Cause> {
-        let Some(item) = self.get(&keys::claim(group)).await? else {
+    pub(super) async fn read_claim(&self, group: &GroupKey) -> Result<Option<Claim>, Cause> {
+        let Some(item) = self.table.get(&keys::claim(group)).await? else {
             return Ok(None);
         };
         Ok(Some(Claim {
@@ -193,16 +178,15 @@ impl Store {
     /// # Errors
     /// An item is damaged, or the table cannot be reached.
     pub async fn open_recoveries(&self) -> Result<Vec<(PlanId, ExecutionArn)>> {
-        let read = async {
+        operation("open_recoveries", async {
             let mut open = Vec::new();
-            for item in self.query(OPEN, Range::All, "").await? {
+            for item in self.table.query(Query::new(OPEN, Range::All)).await? {
                 let plan = PlanId(item.text("plan")?.to_owned());
                 open.push((plan, ExecutionArn(item.text("execution")?.to_owned())));
             }
             Ok(open)
-        };
-        read.await
-            .map_err(|cause: Cause| cause.of("open_recoveries"))
+        })
+        .await
     }
 
     /// Makes a claim last until `expires_at`; `false` if the execution does not hold it.
@@ -215,21 +199,17 @@ impl Store {
         execution: &ExecutionArn,
         expires_at: Timestamp,
     ) -> Result<bool> {
-        let renew = Write::change(keys::claim(group), "SET #expires_at = :at")
-            .when("#execution = :execution")
-            .value(":at", time(expires_at))
-            .value(":execution", text(&execution.0));
-        self.update(renew)
-            .await
-            .map_err(|cause| cause.of("renew_claim"))
+        let renew = Update::of(keys::claim(group))
+            .set("expires_at", time(expires_at))
+            .when(equals("execution", text(&execution.0)));
+        operation("renew_claim", self.table.update(renew)).await
     }
 
     /// Changes an open recovery; a conflict if there is none.
-    async fn change_open(&self, operation: &'static str, change: Write<Change>) -> Result<()> {
-        match self.update(change.when(IS_OPEN)).await {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(NOT_OPEN.of(operation)),
-            Err(cause) => Err(cause.of(operation)),
+    async fn change_open(&self, change: Update) -> Result<(), Cause> {
+        match self.table.update(change.when(is_open())).await? {
+            true => Ok(()),
+            false => Err(NOT_OPEN),
         }
     }
 
@@ -238,9 +218,8 @@ impl Store {
     /// # Errors
     /// There is no open recovery, or the table cannot be reached.
     pub async fn set_apply_by(&self, plan: &PlanId, apply_by: Timestamp) -> Result<()> {
-        let set = Write::change(keys::recovery(plan), "SET #apply_by = :at");
-        self.change_open("set_apply_by", set.value(":at", time(apply_by)))
-            .await
+        let set = Update::of(keys::recovery(plan)).set("apply_by", time(apply_by));
+        operation("set_apply_by", self.change_open(set)).await
     }
 
     /// Keeps why a step after planning refused.
@@ -248,25 +227,20 @@ impl Store {
     /// # Errors
     /// There is no open recovery, or the table cannot be reached.
     pub async fn note_refusals(&self, plan: &PlanId, refusals: &[Refusal]) -> Result<()> {
-        let operation = "note_refusals";
         let key = keys::recovery(plan);
-        let body = async {
+        operation("note_refusals", async {
             let packed = Packed::new(refusals)?;
-            self.put_body(&REFUSALS, &packed, BESIDE, &key.pk, None)
-                .await
-        };
-        let [(name, value), (_, sha256)] =
-            body.await.map_err(|cause: Cause| cause.of(operation))?;
-        // A stale plan of many partitions has as many refusals, which need not fit.
-        let expression = if name == REFUSALS.packed {
-            "SET #refusals = :refusals, #refusals_sha256 = :sha256 REMOVE #refusals_chunks"
-        } else {
-            "SET #refusals_chunks = :refusals, #refusals_sha256 = :sha256 REMOVE #refusals"
-        };
-        let note = Write::change(key, expression)
-            .value(":refusals", value)
-            .value(":sha256", sha256);
-        self.change_open(operation, note).await
+            // A stale plan of many partitions has as many refusals, which need not fit.
+            let [(place, refusals), (hash, sha256)] = self
+                .put_body(&REFUSALS, &packed, BESIDE, &key.pk, None)
+                .await?;
+            let note = Update::of(key)
+                .set(place, refusals)
+                .set(hash, sha256)
+                .remove(REFUSALS.other(place));
+            self.change_open(note).await
+        })
+        .await
     }
 
     /// Keeps which rights of the applying principal the brokers said nothing of.
@@ -274,9 +248,8 @@ impl Store {
     /// # Errors
     /// There is no open recovery, or the table cannot be reached.
     pub async fn note_unknown_rights(&self, plan: &PlanId, unknown: &str) -> Result<()> {
-        let note = Write::change(keys::recovery(plan), "SET #unknown_rights = :unknown");
-        self.change_open("note_unknown_rights", note.value(":unknown", text(unknown)))
-            .await
+        let note = Update::of(keys::recovery(plan)).set("unknown_rights", text(unknown));
+        operation("note_unknown_rights", self.change_open(note)).await
     }
 
     /// Keeps since when the group was seen quiet, or that it is not.
@@ -284,16 +257,10 @@ impl Store {
     /// # Errors
     /// There is no open recovery, or the table cannot be reached.
     pub async fn note_quiet(&self, plan: &PlanId, quiet: Option<&Quiet>) -> Result<()> {
-        let key = keys::recovery(plan);
-        let note = match quiet {
-            Some(quiet) => {
-                Write::change(key, "SET #quiet_since = :since, #quiet_commits = :commits")
-                    .value(":since", time(quiet.since))
-                    .value(":commits", text(&quiet.commits))
-            }
-            None => Write::change(key, "REMOVE #quiet_since, #quiet_commits"),
-        };
-        self.change_open("note_quiet", note).await
+        let note = Update::of(keys::recovery(plan))
+            .set_or_remove("quiet_since", quiet.map(|quiet| time(quiet.since)))
+            .set_or_remove("quiet_commits", quiet.map(|quiet| text(&quiet.commits)));
+        operation("note_quiet", self.change_open(note)).await
     }
 
     /// Notes that Apply runs and may send until `apply_until`; `false` if the fence is raised or the recovery closed.
@@ -301,16 +268,11 @@ impl Store {
     /// # Errors
     /// The table cannot be reached.
     pub async fn begin_apply(&self, plan: &PlanId, apply_until: Timestamp) -> Result<bool> {
-        let begin = Write::change(
-            keys::recovery(plan),
-            "SET #apply_until = :until REMOVE #apply_ended_at",
-        )
-        .when("#fence = :none AND attribute_not_exists(#closed_at)")
-        .value(":until", time(apply_until))
-        .value(":none", number(0));
-        self.update(begin)
-            .await
-            .map_err(|cause| cause.of("begin_apply"))
+        let begin = Update::of(keys::recovery(plan))
+            .set("apply_until", time(apply_until))
+            .remove("apply_ended_at")
+            .when(equals("fence", number(0)).and(absent("closed_at")));
+        operation("begin_apply", self.table.update(begin)).await
     }
 
     /// Whether Apply may send: the fence is not raised and the recovery not closed; and the switch, where it is set.
@@ -319,12 +281,15 @@ impl Store {
     /// An item is damaged, or the table cannot be reached.
     pub async fn may_send(&self, plan: &PlanId) -> Result<(bool, Option<bool>)> {
         let fence = async {
-            let Some(item) = self.get(&keys::recovery(plan)).await? else {
+            let Some(item) = self.table.get(&keys::recovery(plan)).await? else {
                 return Ok(false);
             };
             Ok(item.some_number("fence")? == Some(0) && item.some_time("closed_at")?.is_none())
         };
-        try_join!(fence, self.try_apply_switch()).map_err(|cause: Cause| cause.of("may_send"))
+        operation("may_send", async {
+            try_join!(fence, self.read_apply_switch())
+        })
+        .await
     }
 
     /// Stores the pre-image unless there is one, and returns the stored one.
@@ -332,23 +297,16 @@ impl Store {
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
     pub async fn keep_pre_image(&self, plan: &PlanId, pre_image: &PreImage) -> Result<PreImage> {
-        self.try_keep_pre_image(plan, pre_image)
-            .await
-            .map_err(|cause| cause.of("keep_pre_image"))
-    }
-
-    async fn try_keep_pre_image(
-        &self,
-        plan: &PlanId,
-        pre_image: &PreImage,
-    ) -> Result<PreImage, Cause> {
-        let key = keys::pre_image(plan);
-        let new = self.packed_item(key.clone(), pre_image).await?;
-        if self.put_new(new).await? {
-            return Ok(pre_image.clone());
-        }
-        let kept = self.packed(&key).await?;
-        kept.ok_or(Cause::Conflict("the pre-image is gone"))
+        operation("keep_pre_image", async {
+            let key = keys::pre_image(plan);
+            let new = self.packed_item(key.clone(), pre_image).await?;
+            if self.table.put_new(new).await? {
+                return Ok(pre_image.clone());
+            }
+            let kept = self.packed(&key).await?;
+            kept.ok_or(Cause::Conflict("the pre-image is gone"))
+        })
+        .await
     }
 
     /// The stored pre-image.
@@ -356,9 +314,7 @@ impl Store {
     /// # Errors
     /// The item is damaged, or the table cannot be reached.
     pub async fn pre_image(&self, plan: &PlanId) -> Result<Option<PreImage>> {
-        self.packed(&keys::pre_image(plan))
-            .await
-            .map_err(|cause| cause.of("pre_image"))
+        operation("pre_image", self.packed(&keys::pre_image(plan))).await
     }
 
     /// Keeps what the broker said of one request of one attempt.
@@ -372,11 +328,11 @@ impl Store {
         attempt: &str,
         answers: &[(TopicPartition, AlterAnswer)],
     ) -> Result<()> {
-        let write = async {
+        operation("record_answers", async {
             let key = keys::answers(plan, request, attempt);
-            self.put(self.packed_item(key, answers).await?).await
-        };
-        write.await.map_err(|cause| cause.of("record_answers"))
+            self.table.put(self.packed_item(key, answers).await?).await
+        })
+        .await
     }
 
     /// What the broker said of each partition, in whatever order it was recorded: Accepted stands over everything,
@@ -385,31 +341,27 @@ impl Store {
     /// # Errors
     /// An item is damaged, or the table cannot be reached.
     pub async fn answers(&self, plan: &PlanId) -> Result<BTreeMap<TopicPartition, AlterAnswer>> {
-        self.try_answers(plan)
-            .await
-            .map_err(|cause| cause.of("answers"))
-    }
-
-    async fn try_answers(
-        &self,
-        plan: &PlanId,
-    ) -> Result<BTreeMap<TopicPartition, AlterAnswer>, Cause> {
-        let pk = keys::recoveries(plan);
-        let mut all: BTreeMap<TopicPartition, AlterAnswer> = BTreeMap::new();
-        for item in self
-            .query(&pk, Range::Prefix(ANSWERS.to_owned()), "")
-            .await?
-        {
-            let answers: Vec<(TopicPartition, AlterAnswer)> = self.body(&BODY, &item, &pk).await?;
-            for (partition, answer) in answers {
-                let answer = match all.remove(&partition) {
-                    Some(before) => answer.or(before),
-                    None => answer,
-                };
-                all.insert(partition, answer);
+        operation("answers", async {
+            let pk = keys::recoveries(plan);
+            let mut all: BTreeMap<TopicPartition, AlterAnswer> = BTreeMap::new();
+            for item in self
+                .table
+                .query(Query::new(&pk, Range::Prefix(ANSWERS.to_owned())))
+                .await?
+            {
+                let answers: Vec<(TopicPartition, AlterAnswer)> =
+                    self.body(&BODY, &item, &pk).await?;
+                for (partition, answer) in answers {
+                    let answer = match all.remove(&partition) {
+                        Some(before) => answer.or(before),
+                        None => answer,
+                    };
+                    all.insert(partition, answer);
+                }
             }
-        }
-        Ok(all)
+            Ok(all)
+        })
+        .await
     }
 
     /// Notes that the Apply that began with `apply_until` ended by itself. One that began later is not touched.
@@ -422,14 +374,14 @@ impl Store {
         apply_until: Timestamp,
         at: Timestamp,
     ) -> Result<()> {
-        let end = Write::change(keys::recovery(plan), "SET #apply_ended_at = :at")
-            .when("#apply_until = :until")
-            .value(":at", time(at))
-            .value(":until", time(apply_until));
-        match self.update(end).await {
-            Ok(_) => Ok(()),
-            Err(cause) => Err(cause.of("end_apply")),
-        }
+        let end = Update::of(keys::recovery(plan))
+            .set("apply_ended_at", time(at))
+            .when(equals("apply_until", time(apply_until)));
+        operation("end_apply", async {
+            self.table.update(end).await?;
+            Ok(())
+        })
+        .await
     }
 
     /// Notes that `execution` may end the recovery of `owner`, whose own execution is over; in the place of `before`, if
@@ -444,17 +396,15 @@ impl Store {
         execution: &ExecutionArn,
         before: Option<&ExecutionArn>,
     ) -> Result<bool> {
-        let note = Write::change(keys::recovery(plan), "SET #reconciled_by = :execution")
-            .when(
-                "#execution = :owner AND attribute_not_exists(#closed_at) AND \
-                 (attribute_not_exists(#reconciled_by) OR #reconciled_by = :execution OR #reconciled_by = :before)",
-            )
-            .value(":owner", text(&owner.0))
-            .value(":execution", text(&execution.0))
-            .value(":before", text(&before.unwrap_or(execution).0));
-        self.update(note)
-            .await
-            .map_err(|cause| cause.of("note_reconcile"))
+        let owned = equals("execution", text(&owner.0)).and(absent("closed_at"));
+        let by = |by: &ExecutionArn| equals("reconciled_by", text(&by.0));
+        let free = absent("reconciled_by")
+            .or(by(execution))
+            .or(by(before.unwrap_or(execution)));
+        let note = Update::of(keys::recovery(plan))
+            .set("reconciled_by", text(&execution.0))
+            .when(owned.and(free));
+        operation("note_reconcile", self.table.update(note)).await
     }
 
     /// Raises the fence for `execution` and returns the recovery after it; `None` if there is none that it may end: its
@@ -467,17 +417,17 @@ impl Store {
         plan: &PlanId,
         execution: &ExecutionArn,
     ) -> Result<Option<Recovery>> {
-        let raise = Write::change(keys::recovery(plan), "ADD #fence :one")
-            .when("#execution = :execution OR #reconciled_by = :execution")
-            .value(":execution", text(&execution.0))
-            .value(":one", number(1));
-        let raised = async {
-            match self.update_returning(raise).await? {
+        let execution = text(&execution.0);
+        let raise = Update::of(keys::recovery(plan))
+            .add("fence", 1)
+            .when(equals("execution", execution.clone()).or(equals("reconciled_by", execution)));
+        operation("raise_fence", async {
+            match self.table.update_returning(raise).await? {
                 Updated::Done(item) => Ok(Some(self.recovery_of(&item).await?)),
                 Updated::Not(_) => Ok(None),
             }
-        };
-        raised.await.map_err(|cause: Cause| cause.of("raise_fence"))
+        })
+        .await
     }
 
     /// Keeps what Verify found.
@@ -490,18 +440,22 @@ impl Store {
         outcome: &Outcome,
         partitions: &BTreeMap<TopicPartition, PartitionOutcome>,
     ) -> Result<()> {
-        let set = Write::change(keys::recovery(plan), "SET #outcome = :outcome")
-            .when(IS_OPEN)
-            .value(":outcome", word(outcome));
-        let set = async {
+        let set = Update::of(keys::recovery(plan))
+            .set("outcome", word(outcome))
+            .when(is_open());
+        operation("set_outcome", async {
             let pairs: Vec<_> = partitions.iter().collect();
             let result = self.packed_item(keys::result(plan), &pairs).await?;
-            match self.transact(&[set.into(), Write::put(result)]).await? {
+            match self
+                .table
+                .transact(&[set.into(), Write::put(result)])
+                .await?
+            {
                 Transacted::Done => Ok(()),
                 Transacted::Failed(_) => Err(NOT_OPEN),
             }
-        };
-        set.await.map_err(|cause| cause.of("set_outcome"))
+        })
+        .await
     }
 
     /// What Verify found of each partition.
@@ -512,11 +466,11 @@ impl Store {
         &self,
         plan: &PlanId,
     ) -> Result<Option<BTreeMap<TopicPartition, PartitionOutcome>>> {
-        let pairs: Option<Vec<_>> = self
-            .packed(&keys::result(plan))
-            .await
-            .map_err(|cause| cause.of("result"))?;
-        Ok(pairs.map(|pairs| pairs.into_iter().collect()))
+        operation("result", async {
+            let pairs: Option<Vec<_>> = self.packed(&keys::result(plan)).await?;
+            Ok(pairs.map(|pairs| pairs.into_iter().collect()))
+        })
+        .await
     }
 
     /// A new item that has `value` as its body.
@@ -601,14 +555,10 @@ impl Store {
 
 /// Takes a claim where there is none, where it is over, or where it is this execution's for this plan.
 fn take_claim(r: &Recovery, claim: &Claim, now: Timestamp) -> Write {
-    Write::put(claim_item(r, claim))
-        .when(
-            "attribute_not_exists(#pk) OR #expires_at <= :now \
-             OR (#execution = :execution AND #plan = :plan)",
-        )
-        .value(":now", time(now))
-        .value(":execution", text(&claim.execution.0))
-        .value(":plan", text(&claim.plan.0))
+    let own =
+        equals("execution", text(&claim.execution.0)).and(equals("plan", text(&claim.plan.0)));
+    let free = no_item().or(at_most("expires_at", time(now))).or(own);
+    Write::put(claim_item(r, claim)).when(free)
 }
 
 fn claim_item(r: &Recovery, claim: &Claim) -> Item {
@@ -616,4 +566,9 @@ fn claim_item(r: &Recovery, claim: &Claim) -> Item {
         .with("execution", text(&claim.execution.0))
         .with("plan", text(&claim.plan.0))
         .with("expires_at", time(claim.expires_at))
+}
+
+/// The condition of everything that belongs to a recovery's life.
+fn is_open() -> Condition {
+    item_exists().and(absent("closed_at"))
 }

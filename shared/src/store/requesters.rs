@@ -5,8 +5,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::error::Cause;
 use super::item::{Attributes, Item, item, json, text, time, ttl};
-use super::table::{Transacted, Write};
-use super::{Result, Store, keys};
+use super::table::{Transacted, Write, at_most, equals, no_item};
+use super::{Result, Store, keys, operation};
 use crate::domain::identity::Identity;
 
 /// How long a note makes a plan somebody's. The execution is started right after it, and plans at once; much later, the
@@ -29,22 +29,16 @@ impl Store {
         identity: &Identity,
         now: Timestamp,
     ) -> Result<bool> {
-        let noted = async {
+        operation("note_requester", async {
             let note = item(keys::requester(execution_name))
                 .with("request", text(request))
                 .with("identity", json(identity))
                 .with("believed_until", time(now + BELIEVED))
                 .with("ttl", ttl(now + KEPT));
             // The same once more makes the note young again.
-            let put = Write::put(note)
-                .when(
-                    "attribute_not_exists(#pk) OR #ttl <= :now \
-                     OR (#request = :request AND #identity = :identity)",
-                )
-                .value(":now", ttl(now))
-                .value(":request", text(request))
-                .value(":identity", json(identity));
-            if matches!(self.transact(&[put]).await?, Transacted::Done) {
+            let same = equals("request", text(request)).and(equals("identity", json(identity)));
+            let put = Write::put(note).when(no_item().or(at_most("ttl", ttl(now))).or(same));
+            if matches!(self.table.transact(&[put]).await?, Transacted::Done) {
                 return Ok(true);
             }
             let stands = self.note(execution_name, now).await?;
@@ -54,10 +48,8 @@ impl Store {
                 }
                 Some(_) | None => false,
             })
-        };
-        noted
-            .await
-            .map_err(|cause: Cause| cause.of("note_requester"))
+        })
+        .await
     }
 
     /// Who is known to ask, now, for exactly the request of this hash by the execution of this name.
@@ -70,7 +62,7 @@ impl Store {
         request: &str,
         now: Timestamp,
     ) -> Result<Option<Identity>> {
-        let known = async {
+        operation("requester", async {
             let Some(note) = self.note(execution_name, now).await? else {
                 return Ok(None);
             };
@@ -81,8 +73,8 @@ impl Store {
                 return Ok(None);
             }
             asked(&note)
-        };
-        known.await.map_err(|cause: Cause| cause.of("requester"))
+        })
+        .await
     }
 
     /// Who is on record to have asked by the execution of this name, so that a plan can be held to it.
@@ -94,20 +86,18 @@ impl Store {
         execution_name: &str,
         now: Timestamp,
     ) -> Result<Option<Identity>> {
-        let noted = async {
+        operation("noted_requester", async {
             match self.note(execution_name, now).await? {
                 None => Ok(None),
                 Some(note) => asked(&note),
             }
-        };
-        noted
-            .await
-            .map_err(|cause: Cause| cause.of("noted_requester"))
+        })
+        .await
     }
 
     /// The note, unless its time is over: DynamoDB deletes it some time after that.
     async fn note(&self, execution_name: &str, now: Timestamp) -> Result<Option<Item>, Cause> {
-        let note = self.get(&keys::requester(execution_name)).await?;
+        let note = self.table.get(&keys::requester(execution_name)).await?;
         let Some(note) = note else {
             return Ok(None);
         };

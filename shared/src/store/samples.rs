@@ -7,15 +7,15 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::body::{BODY, IN_ITEM};
 use super::checkpoints::CHUNKS_OUTLIVE;
+use super::encoding::body::{BODY, IN_ITEM};
+use super::encoding::look::Look;
+use super::encoding::packed::Packed;
 use super::error::Cause;
 use super::item::{Attributes, Damaged, Item, item, number, time, ttl};
 use super::keys;
-use super::looks::Look;
-use super::pack::Packed;
-use super::table::{Range, Transacted, Write};
-use super::{Result, Store};
+use super::table::{Query, Range, Transacted, Write, equals};
+use super::{Result, Store, operation};
 use crate::domain::guard::sample::{LATEST_RUNS, Sample};
 use crate::domain::ids::GroupKey;
 
@@ -77,40 +77,37 @@ impl Store {
     /// # Errors
     /// The table cannot be reached, or what says where the ring stands is damaged.
     pub async fn samples(&self, group: &GroupKey, now: Timestamp) -> Result<Ring> {
-        self.try_samples(group, now)
-            .await
-            .map_err(|cause| cause.of("samples"))
-    }
-
-    async fn try_samples(&self, group: &GroupKey, now: Timestamp) -> Result<Ring, Cause> {
-        let pk = keys::samples(group);
-        // The head first: a run that is stored in between then finds the ring changed.
-        let head = self.sample_head(group).await?;
-        let places = Range::Prefix(keys::PLACES.to_owned());
-        let mut runs = Vec::new();
-        for item in self.query(&pk, places, "").await? {
-            // The table deletes what has expired days late.
-            if item
-                .some_number("ttl")
-                .is_ok_and(|at| at.is_some_and(|at| at <= now.as_second()))
-            {
-                continue;
-            }
-            match self.looks(&item, &pk).await {
-                Ok(run) => runs.push(run),
-                Err(cause @ (Cause::Damaged(_) | Cause::Pack(_))) => {
-                    let place = item.text("sk").unwrap_or_default();
-                    let error = cause.to_string();
-                    tracing::warn!(pk, place, error, "samples of one run cannot be read");
+        operation("samples", async {
+            let pk = keys::samples(group);
+            // The head first: a run that is stored in between then finds the ring changed.
+            let head = self.sample_head(group).await?;
+            let places = Range::Prefix(keys::PLACES.to_owned());
+            let mut runs = Vec::new();
+            for item in self.table.query(Query::new(&pk, places)).await? {
+                // The table deletes what has expired days late.
+                if item
+                    .some_number("ttl")
+                    .is_ok_and(|at| at.is_some_and(|at| at <= now.as_second()))
+                {
+                    continue;
                 }
-                Err(other) => return Err(other),
+                match self.looks(&item, &pk).await {
+                    Ok(run) => runs.push(run),
+                    Err(cause @ (Cause::Damaged(_) | Cause::Pack(_))) => {
+                        let place = item.text("sk").unwrap_or_default();
+                        let error = cause.to_string();
+                        tracing::warn!(pk, place, error, "samples of one run cannot be read");
+                    }
+                    Err(other) => return Err(other),
+                }
             }
-        }
-        runs.sort_by_key(|(number, _)| *number);
-        Ok(Ring {
-            seq: head.seq,
-            samples: runs.into_iter().flat_map(|(_, looks)| looks).collect(),
+            runs.sort_by_key(|(number, _)| *number);
+            Ok(Ring {
+                seq: head.seq,
+                samples: runs.into_iter().flat_map(|(_, looks)| looks).collect(),
+            })
         })
+        .await
     }
 
     /// The looks of the [`LATEST_RUNS`], oldest first, as far as they can be read and have not expired at `now`.
@@ -118,14 +115,14 @@ impl Store {
     /// # Errors
     /// The table cannot be reached, or what says where the ring stands is damaged.
     pub async fn latest_looks(&self, group: &GroupKey, now: Timestamp) -> Result<Vec<Sample>> {
-        let read = async {
+        operation("latest_looks", async {
             let head = self.sample_head(group).await?;
             let newest = head.newest.map_or(0, |(number, _)| number);
             let pk = keys::samples(group);
             let mut latest = Vec::new();
             for number in newest.saturating_sub(u64::from(LATEST_RUNS) - 1).max(1)..=newest {
                 let key = keys::sample_place(group, number % RING_RUNS);
-                let Some(item) = self.get(&key).await? else {
+                let Some(item) = self.table.get(&key).await? else {
                     continue;
                 };
                 let expired = item
@@ -143,12 +140,12 @@ impl Store {
             }
             latest.sort_by_key(|look| look.at);
             Ok(latest)
-        };
-        read.await.map_err(|cause: Cause| cause.of("latest_looks"))
+        })
+        .await
     }
 
     async fn sample_head(&self, group: &GroupKey) -> Result<Head, Cause> {
-        match self.get(&keys::sample_head(group)).await? {
+        match self.table.get(&keys::sample_head(group)).await? {
             None => Ok(Head::default()),
             Some(item) => Ok(Head::of(&item)?),
         }
@@ -179,57 +176,45 @@ impl Store {
         least_apart: SignedDuration,
         now: Timestamp,
     ) -> Result<bool> {
-        self.try_put_samples(group, ring_seq, looks, least_apart, now)
-            .await
-            .map_err(|cause| cause.of("put_samples"))
-    }
-
-    async fn try_put_samples(
-        &self,
-        group: &GroupKey,
-        ring_seq: u64,
-        looks: &[Sample],
-        least_apart: SignedDuration,
-        now: Timestamp,
-    ) -> Result<bool, Cause> {
-        let Some(run) = looks.first().map(|look| look.run) else {
-            return Ok(true);
-        };
-        let head = self.sample_head(group).await?;
-        if head.seq != ring_seq {
-            return Ok(false);
-        }
-        let (run_number, before) = head.next(run, least_apart);
-        let columns: Vec<_> = looks.iter().map(Look::from).collect();
-        let packed = Packed::new(&columns)?;
-        let expires_at = now + KEPT;
-        let key = keys::sample_place(group, run_number % RING_RUNS);
-        let chunks_until = Some(expires_at + CHUNKS_OUTLIVE);
-        let body = self
-            .put_body(&BODY, &packed, IN_ITEM, &key.pk, chunks_until)
-            .await?;
-        let place = item(key)
-            .with("number", number(run_number))
-            .with("run", time(run))
-            .with("ttl", ttl(expires_at))
-            .with_all(body);
-        let head = item(keys::sample_head(group))
-            .with("seq", number(ring_seq + 1))
-            .with("number", number(run_number))
-            .with("run", time(run))
-            .with_some("before", before.map(time))
-            .with("ttl", ttl(expires_at));
-        let unchanged = if ring_seq == 0 {
-            Write::put_new(head)
-        } else {
-            Write::put(head)
-                .when("#seq = :seq")
-                .value(":seq", number(ring_seq))
-        };
-        match self.transact(&[unchanged, Write::put(place)]).await? {
-            Transacted::Done => Ok(true),
-            Transacted::Failed(_) => Ok(false),
-        }
+        operation("put_samples", async {
+            let Some(run) = looks.first().map(|look| look.run) else {
+                return Ok(true);
+            };
+            let head = self.sample_head(group).await?;
+            if head.seq != ring_seq {
+                return Ok(false);
+            }
+            let (run_number, before) = head.next(run, least_apart);
+            let columns: Vec<_> = looks.iter().map(Look::from).collect();
+            let packed = Packed::new(&columns)?;
+            let expires_at = now + KEPT;
+            let key = keys::sample_place(group, run_number % RING_RUNS);
+            let chunks_until = Some(expires_at + CHUNKS_OUTLIVE);
+            let body = self
+                .put_body(&BODY, &packed, IN_ITEM, &key.pk, chunks_until)
+                .await?;
+            let place = item(key)
+                .with("number", number(run_number))
+                .with("run", time(run))
+                .with("ttl", ttl(expires_at))
+                .with_all(body);
+            let head = item(keys::sample_head(group))
+                .with("seq", number(ring_seq + 1))
+                .with("number", number(run_number))
+                .with("run", time(run))
+                .with_some("before", before.map(time))
+                .with("ttl", ttl(expires_at));
+            let unchanged = if ring_seq == 0 {
+                Write::put_new(head)
+            } else {
+                Write::put(head).when(equals("seq", number(ring_seq)))
+            };
+            match self.table.transact(&[unchanged, Write::put(place)]).await? {
+                Transacted::Done => Ok(true),
+                Transacted::Failed(_) => Ok(false),
+            }
+        })
+        .await
     }
 }
 

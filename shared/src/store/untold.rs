@@ -1,10 +1,9 @@
 //! Approvals that nobody was told of yet.
 
-use super::error::Cause;
 use super::item::{Attributes, item, text, ttl};
 use super::plans::KEPT;
 use super::table::Write;
-use super::{LinkHash, Result, Store, keys};
+use super::{LinkHash, Result, Store, keys, operation};
 use crate::domain::approval::Approval;
 
 impl Store {
@@ -17,10 +16,11 @@ impl Store {
         let note = item(keys::untold(&approval.plan))
             .with_some("link", link.map(|link| text(&link.0)))
             .with("ttl", ttl(approval.approve_by + KEPT));
-        let noted = self.transact(&[Write::put(note)]).await;
-        noted
-            .map(|_| ())
-            .map_err(|cause: Cause| cause.of("note_untold"))
+        operation("note_untold", async {
+            self.table.transact(&[Write::put(note)]).await?;
+            Ok(())
+        })
+        .await
     }
 
     /// Whether nobody was told of an approval.
@@ -28,12 +28,12 @@ impl Store {
     /// # Errors
     /// The table cannot be reached, or the note is damaged.
     pub async fn is_untold(&self, approval: &Approval, link: &LinkHash) -> Result<bool> {
-        let read = async {
-            match self.get(&keys::untold(&approval.plan)).await? {
+        operation("is_untold", async {
+            match self.table.get(&keys::untold(&approval.plan)).await? {
                 None => Ok(false),
                 Some(note) => Ok(note.some_text("link")? == Some(&link.0)),
             }
-        };
-        read.await.map_err(|cause: Cause| cause.of("is_untold"))
+        })
+        .await
     }
 }

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::guard_runs::run;
-use super::support::{Table, at, execution};
+use super::support::{Kind, Table, at, execution, on_both_tables};
 
 /// A Slack on loopback that takes everything, and how often it did.
 async fn slack() -> (Arc<Slack>, Arc<AtomicUsize>) {
@@ -32,9 +32,8 @@ async fn slack() -> (Arc<Slack>, Arc<AtomicUsize>) {
     (Arc::new(Slack::new(Ok(url.parse().unwrap()))), told)
 }
 
-#[tokio::test]
-async fn an_alert_that_reached_nobody_is_told_by_the_next_report_and_then_no_more() {
-    let table = Table::new().await;
+async fn an_alert_that_reached_nobody_is_told_by_the_next_report_and_then_no_more(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let found = run(1, at(0));
     store.put_guard_run(&found).await.unwrap();
@@ -71,4 +70,8 @@ async fn an_alert_that_reached_nobody_is_told_by_the_next_report_and_then_no_mor
     assert!(items.iter().all(|item| !item.contains_key("ttl")));
     let audit = store.audit_of(&execution(1)).await.unwrap().unwrap();
     assert_eq!(audit.status, AuditStatus::Succeeded);
+}
+
+on_both_tables! {
+    an_alert_that_reached_nobody_is_told_by_the_next_report_and_then_no_more,
 }

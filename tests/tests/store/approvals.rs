@@ -1,8 +1,9 @@
 use offset_guard::domain::approval::{Approval, ApprovalStatus, Decision};
 use offset_guard::domain::plan::PlanDigest;
-use offset_guard::store::{Decided, ErrorClass, Lapse, LinkHash, Store, TaskToken};
+use offset_guard::failure::ErrorClass;
+use offset_guard::store::{Decided, Lapse, LinkHash, Store, TaskToken};
 
-use super::support::{Table, at, execution, hours, plan_id, race};
+use super::support::{Kind, Table, at, execution, hours, on_both_tables, plan_id, race};
 
 fn digest() -> PlanDigest {
     PlanDigest("c0ffee".to_owned())
@@ -59,9 +60,8 @@ pub(crate) async fn status(store: &Store, n: usize) -> ApprovalStatus {
     store.approval(&link(n)).await.unwrap().unwrap().status
 }
 
-#[tokio::test]
-async fn a_request_comes_back_by_its_link_and_by_its_plan() {
-    let table = Table::new().await;
+async fn a_request_comes_back_by_its_link_and_by_its_plan(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     assert_eq!(store.approval(&link(1)).await.unwrap(), None);
     assert_eq!(store.approval_of(&plan_id(1)).await.unwrap(), None);
@@ -73,9 +73,8 @@ async fn a_request_comes_back_by_its_link_and_by_its_plan() {
     assert_eq!(store.task_token(&link(1)).await.unwrap(), Some(token(1)));
 }
 
-#[tokio::test]
-async fn neither_the_link_nor_the_token_lies_where_an_approval_is_read() {
-    let table = Table::new().await;
+async fn neither_the_link_nor_the_token_lies_where_an_approval_is_read(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     request(&store, 1).await;
     let hash = link(1).as_str().to_owned();
@@ -93,9 +92,8 @@ async fn neither_the_link_nor_the_token_lies_where_an_approval_is_read() {
     }
 }
 
-#[tokio::test]
-async fn of_twenty_decisions_one_stands_and_the_others_are_told() {
-    let table = Table::new().await;
+async fn of_twenty_decisions_one_stands_and_the_others_are_told(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     request(&store, 1).await;
     let outcomes = race(|n| {
@@ -128,9 +126,8 @@ async fn of_twenty_decisions_one_stands_and_the_others_are_told() {
     assert_eq!(outcomes.iter().filter(|o| **o == already).count(), 19);
 }
 
-#[tokio::test]
-async fn a_decision_says_who_when_and_why() {
-    let table = Table::new().await;
+async fn a_decision_says_who_when_and_why(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     request(&store, 1).await;
     let expected = Approval {
@@ -151,9 +148,8 @@ async fn a_decision_says_who_when_and_why() {
     );
 }
 
-#[tokio::test]
-async fn too_late_or_for_another_plan_decides_nothing() {
-    let table = Table::new().await;
+async fn too_late_or_for_another_plan_decides_nothing(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     request(&store, 1).await;
     let pending = Decided::Already(approval());
@@ -176,9 +172,8 @@ async fn too_late_or_for_another_plan_decides_nothing() {
     ));
 }
 
-#[tokio::test]
-async fn an_end_without_a_decision_never_undoes_one() {
-    let table = Table::new().await;
+async fn an_end_without_a_decision_never_undoes_one(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     request(&store, 1).await;
     let end = async |how| store.close_approval(&link(1), how).await.unwrap().status;
@@ -191,9 +186,8 @@ async fn an_end_without_a_decision_never_undoes_one() {
     assert_eq!(unknown.unwrap_err().class, ErrorClass::Conflict);
 }
 
-#[tokio::test]
-async fn an_end_is_final_too() {
-    let table = Table::new().await;
+async fn an_end_is_final_too(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     request(&store, 1).await;
     let end = async |how| store.close_approval(&link(1), how).await.unwrap().status;
@@ -203,9 +197,8 @@ async fn an_end_is_final_too() {
     assert!(matches!(late, Decided::Already(a) if a.status == ApprovalStatus::Expired));
 }
 
-#[tokio::test]
-async fn a_decision_and_an_end_at_once_agree_on_one() {
-    let table = Table::new().await;
+async fn a_decision_and_an_end_at_once_agree_on_one(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     for n in 0..10 {
         let a = Approval {
@@ -225,9 +218,8 @@ async fn a_decision_and_an_end_at_once_agree_on_one() {
     }
 }
 
-#[tokio::test]
-async fn a_second_request_of_a_plan_supersedes_a_pending_one_alone() {
-    let table = Table::new().await;
+async fn a_second_request_of_a_plan_supersedes_a_pending_one_alone(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     request(&store, 1).await;
     request(&store, 2).await;
@@ -256,13 +248,12 @@ async fn a_second_request_of_a_plan_supersedes_a_pending_one_alone() {
     assert_eq!(store.approval_of(&plan_id(2)).await.unwrap(), None);
 }
 
-#[tokio::test]
-async fn what_a_person_has_decided_is_asked_of_nobody_else() {
+async fn what_a_person_has_decided_is_asked_of_nobody_else(on: Kind) {
     for (decision, stands) in [
         (Decision::Reject, ApprovalStatus::Rejected),
         (Decision::Approve, ApprovalStatus::Approved),
     ] {
-        let table = Table::new().await;
+        let table = Table::new(on).await;
         let store = table.store();
         request(&store, 1).await;
         let (first, second, digest) = (link(1), link(2), digest());
@@ -280,9 +271,8 @@ async fn what_a_person_has_decided_is_asked_of_nobody_else() {
     }
 }
 
-#[tokio::test]
-async fn of_twenty_requests_of_one_plan_one_is_pending_in_the_end() {
-    let table = Table::new().await;
+async fn of_twenty_requests_of_one_plan_one_is_pending_in_the_end(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let outcomes = race(|n| {
         let store = store.clone();
@@ -309,9 +299,8 @@ async fn of_twenty_requests_of_one_plan_one_is_pending_in_the_end() {
     assert_eq!(pending, [newest]);
 }
 
-#[tokio::test]
-async fn the_first_delivery_is_the_one_that_is_noted() {
-    let table = Table::new().await;
+async fn the_first_delivery_is_the_one_that_is_noted(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     request(&store, 1).await;
     assert!(matches!(
@@ -326,4 +315,19 @@ async fn the_first_delivery_is_the_one_that_is_noted() {
     let unknown = store.mark_delivered(&link(9), at(20)).await.unwrap_err();
     assert_eq!(unknown.class, ErrorClass::Conflict);
     assert_eq!(store.approval(&link(9)).await.unwrap(), None);
+}
+
+on_both_tables! {
+    a_request_comes_back_by_its_link_and_by_its_plan,
+    neither_the_link_nor_the_token_lies_where_an_approval_is_read,
+    of_twenty_decisions_one_stands_and_the_others_are_told,
+    a_decision_says_who_when_and_why,
+    too_late_or_for_another_plan_decides_nothing,
+    an_end_without_a_decision_never_undoes_one,
+    an_end_is_final_too,
+    a_decision_and_an_end_at_once_agree_on_one,
+    a_second_request_of_a_plan_supersedes_a_pending_one_alone,
+    what_a_person_has_decided_is_asked_of_nobody_else,
+    of_twenty_requests_of_one_plan_one_is_pending_in_the_end,
+    the_first_delivery_is_the_one_that_is_noted,
 }

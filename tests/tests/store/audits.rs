@@ -8,14 +8,15 @@ use offset_guard::domain::plan::{Plan, PlanDigest, PlanResult, Source};
 use offset_guard::domain::recovery::{Claim, LONGEST_REQUEST, Outcome, PartitionOutcome, Recovery};
 use offset_guard::domain::refusal::Refusal;
 use offset_guard::domain::rights::{Operation, ResourceType, Right};
-use offset_guard::store::{Closed, ErrorClass, Opened, Reporter, Store};
+use offset_guard::failure::ErrorClass;
+use offset_guard::store::{Closed, Opened, Reporter, Store};
 
 use offset_guard_tests::context::context_of;
 use serde_json::json;
 
 use super::support::{
-    Item, Table, at, claim, cluster, commit, execution, group, group_key, key_of, partitions, plan,
-    plan_id, race, record, recovery,
+    Item, Kind, Table, at, claim, cluster, commit, execution, group, group_key, key_of,
+    on_both_tables, partitions, plan, plan_id, race, record, recovery,
 };
 
 const PK: &str = "AUDIT#5L6g3nShT-eMCtK--X86sw#shipment-sync";
@@ -64,9 +65,8 @@ async fn close(store: &Store, audit: &Audit) -> Closed {
     store.close(audit, Reporter::Itself(&[])).await.unwrap()
 }
 
-#[tokio::test]
-async fn closing_ends_the_recovery_and_lets_the_group_go() {
-    let table = Table::new().await;
+async fn closing_ends_the_recovery_and_lets_the_group_go(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     open(&store, 1).await;
     let audit = audit(1, Some(Outcome::Verified));
@@ -98,9 +98,8 @@ async fn closing_ends_the_recovery_and_lets_the_group_go() {
     open(&store, 2).await;
 }
 
-#[tokio::test]
-async fn of_twenty_ends_of_one_execution_one_is_written() {
-    let table = Table::new().await;
+async fn of_twenty_ends_of_one_execution_one_is_written(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     open(&store, 1).await;
     let outcomes = race(|n| {
@@ -126,9 +125,8 @@ async fn of_twenty_ends_of_one_execution_one_is_written() {
     assert_eq!(closed.closed_at, Some(audits[0].at));
 }
 
-#[tokio::test]
-async fn a_claim_that_another_execution_took_over_stays() {
-    let table = Table::new().await;
+async fn a_claim_that_another_execution_took_over_stays(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     open(&store, 1).await;
     let theirs = claim(2, at(9000));
@@ -141,9 +139,8 @@ async fn a_claim_that_another_execution_took_over_stays() {
     assert_eq!(open, [(plan_id(2), execution(2))]);
 }
 
-#[tokio::test]
-async fn a_claim_that_is_taken_over_at_the_same_moment_stays() {
-    let table = Table::new().await;
+async fn a_claim_that_is_taken_over_at_the_same_moment_stays(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     for n in 0..10 {
         // Pairs: the owner ends while another takes its expired claim.
@@ -174,9 +171,8 @@ async fn a_claim_that_is_taken_over_at_the_same_moment_stays() {
     }
 }
 
-#[tokio::test]
-async fn an_execution_that_does_not_own_the_recovery_leaves_it_alone() {
-    let table = Table::new().await;
+async fn an_execution_that_does_not_own_the_recovery_leaves_it_alone(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     open(&store, 1).await;
     // It was refused because the plan is used.
@@ -191,9 +187,8 @@ async fn an_execution_that_does_not_own_the_recovery_leaves_it_alone() {
     assert_eq!(store.open_recoveries().await.unwrap().len(), 1);
 }
 
-#[tokio::test]
-async fn what_never_came_to_a_recovery_or_to_a_group_is_recorded_all_the_same() {
-    let table = Table::new().await;
+async fn what_never_came_to_a_recovery_or_to_a_group_is_recorded_all_the_same(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let mut dry_run = audit(1, None);
     dry_run.partitions.clear();
@@ -208,8 +203,7 @@ async fn what_never_came_to_a_recovery_or_to_a_group_is_recorded_all_the_same() 
     assert_eq!(store.recovery(&plan_id(1)).await.unwrap(), None);
 }
 
-#[tokio::test]
-async fn only_what_moved_the_group_or_may_have_is_noted_as_that() {
+async fn only_what_moved_the_group_or_may_have_is_noted_as_that(on: Kind) {
     let cases = [
         (None, false),
         (Some(Outcome::NotApplied), false),
@@ -219,7 +213,7 @@ async fn only_what_moved_the_group_or_may_have_is_noted_as_that() {
         (Some(Outcome::PartiallyApplied), true),
         (Some(Outcome::Unknown), true),
     ];
-    let table = Table::new().await;
+    let table = Table::new(on).await;
     let store = table.store();
     for (n, (outcome, noted)) in cases.into_iter().enumerate() {
         let group = super::support::numbered_group(n);
@@ -237,9 +231,8 @@ async fn only_what_moved_the_group_or_may_have_is_noted_as_that() {
     }
 }
 
-#[tokio::test]
-async fn a_group_is_held_until_nothing_of_an_apply_can_be_under_way() {
-    let table = Table::new().await;
+async fn a_group_is_held_until_nothing_of_an_apply_can_be_under_way(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     // Nothing was proven, and Apply never said that it ended.
     open(&store, 1).await;
@@ -268,9 +261,8 @@ async fn a_group_is_held_until_nothing_of_an_apply_can_be_under_way() {
     assert_eq!(store.claim(&group_key()).await.unwrap(), None);
 }
 
-#[tokio::test]
-async fn a_plan_step_that_failed_after_its_claim_lets_the_group_go() {
-    let table = Table::new().await;
+async fn a_plan_step_that_failed_after_its_claim_lets_the_group_go(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let plan = app::plan_id(&execution(1), at(0));
     let opened = Recovery {
@@ -296,9 +288,8 @@ async fn a_plan_step_that_failed_after_its_claim_lets_the_group_go() {
     assert_eq!(store.recovery(&plan).await.unwrap().unwrap().fence, 1);
 }
 
-#[tokio::test]
-async fn an_end_that_is_reported_late_does_not_move_the_last_recovery_back() {
-    let table = Table::new().await;
+async fn an_end_that_is_reported_late_does_not_move_the_last_recovery_back(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     store.note_moved(&group_key(), at(99)).await.unwrap();
     open(&store, 1).await;
@@ -310,9 +301,8 @@ async fn an_end_that_is_reported_late_does_not_move_the_last_recovery_back() {
     assert_eq!(moved.unwrap(), Some(at(99)));
 }
 
-#[tokio::test]
-async fn audits_come_newest_first_however_big() {
-    let table = Table::new().await;
+async fn audits_come_newest_first_however_big(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let mut audits = Vec::new();
     for n in [1, 3, 2] {
@@ -347,9 +337,8 @@ async fn audits_come_newest_first_however_big() {
     assert_eq!(store.audits(&key_of(&none)).await.unwrap(), []);
 }
 
-#[tokio::test]
-async fn an_execution_that_is_reported_on_opens_nothing_any_more() {
-    let table = Table::new().await;
+async fn an_execution_that_is_reported_on_opens_nothing_any_more(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let mut ended = audit(1, None);
     (ended.plan, ended.cluster_id, ended.group) = (None, None, None);
@@ -362,9 +351,8 @@ async fn an_execution_that_is_reported_on_opens_nothing_any_more() {
     assert_eq!(store.open_recoveries().await.unwrap(), []);
 }
 
-#[tokio::test]
-async fn what_was_opened_right_before_the_report_is_ended_by_the_next() {
-    let table = Table::new().await;
+async fn what_was_opened_right_before_the_report_is_ended_by_the_next(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     open(&store, 1).await;
     // Whoever wrote it had not seen the recovery.
@@ -378,9 +366,8 @@ async fn what_was_opened_right_before_the_report_is_ended_by_the_next() {
     assert_eq!(store.audit_of(&execution(1)).await.unwrap(), Some(blind));
 }
 
-#[tokio::test]
-async fn skips_are_counted_by_partition_where_they_moved_it_or_may_have() {
-    let table = Table::new().await;
+async fn skips_are_counted_by_partition_where_they_moved_it_or_may_have(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let keep = async |n: usize, source: Source, audit: &Audit| {
         let plan = Plan {
@@ -428,9 +415,8 @@ async fn skips_are_counted_by_partition_where_they_moved_it_or_may_have() {
 }
 
 /// What people answered is read from the audit records, which every end writes: nothing of its own could be lost.
-#[tokio::test]
-async fn what_was_rejected_or_not_answered_is_read_with_its_plan() {
-    let table = Table::new().await;
+async fn what_was_rejected_or_not_answered_is_read_with_its_plan(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let answered = |n: usize, code: &str, refusals: Vec<Refusal>| Audit {
         code: code.to_owned(),
@@ -485,4 +471,22 @@ async fn what_was_rejected_or_not_answered_is_read_with_its_plan() {
             (plan_id(6), Answer::NotAsked { missing }, at(6)),
         ]
     );
+}
+
+on_both_tables! {
+    closing_ends_the_recovery_and_lets_the_group_go,
+    of_twenty_ends_of_one_execution_one_is_written,
+    a_claim_that_another_execution_took_over_stays,
+    a_claim_that_is_taken_over_at_the_same_moment_stays,
+    an_execution_that_does_not_own_the_recovery_leaves_it_alone,
+    what_never_came_to_a_recovery_or_to_a_group_is_recorded_all_the_same,
+    only_what_moved_the_group_or_may_have_is_noted_as_that,
+    a_group_is_held_until_nothing_of_an_apply_can_be_under_way,
+    a_plan_step_that_failed_after_its_claim_lets_the_group_go,
+    an_end_that_is_reported_late_does_not_move_the_last_recovery_back,
+    audits_come_newest_first_however_big,
+    an_execution_that_is_reported_on_opens_nothing_any_more,
+    what_was_opened_right_before_the_report_is_ended_by_the_next,
+    skips_are_counted_by_partition_where_they_moved_it_or_may_have,
+    what_was_rejected_or_not_answered_is_read_with_its_plan,
 }

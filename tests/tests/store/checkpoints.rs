@@ -9,11 +9,12 @@ use offset_guard::domain::disowned::{Disowned, Undone};
 use offset_guard::domain::ids::{CheckpointId, GroupKey, PlanId};
 use offset_guard::domain::offset::{ClusterId, GroupId, TopicId, TopicPartition};
 use offset_guard::domain::plan::PartitionMove;
-use offset_guard::store::{ErrorClass, Opened, Put, Store};
+use offset_guard::failure::ErrorClass;
+use offset_guard::store::{DynamoTable, Opened, Put, Store};
 
 use super::support::{
-    Table, at, checkpoint, claim, client, cluster, commit, group_key, heavy, hours, key_of, log,
-    partitions, plan_id, race, recovery, sk,
+    Kind, Table, at, checkpoint, claim, client, cluster, commit, group_key, heavy, hours, key_of,
+    log, on_both_tables, partitions, plan_id, race, recovery, sk,
 };
 
 const PK: &str = "CHECKPOINT#5L6g3nShT-eMCtK--X86sw#shipment-sync";
@@ -42,9 +43,8 @@ async fn put(store: &Store, c: &Checkpoint) {
     assert_eq!(store.put_checkpoint(c, None).await.unwrap(), Put::Stored);
 }
 
-#[tokio::test]
-async fn a_checkpoint_comes_back_as_it_was() {
-    let table = Table::new().await;
+async fn a_checkpoint_comes_back_as_it_was(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let mut c = checkpoint(1, at(0));
     c.anomalies.push(Anomaly::OffsetWentBackwards {
@@ -61,7 +61,6 @@ async fn a_checkpoint_comes_back_as_it_was() {
             ended_at: at(0),
             disowned: Disowned::default(),
             anomalies: c.anomalies.clone(),
-            pinned: false,
             expires_at: None,
         }]
     );
@@ -69,9 +68,8 @@ async fn a_checkpoint_comes_back_as_it_was() {
     assert_eq!(back.unwrap(), c);
 }
 
-#[tokio::test]
-async fn ten_thousand_partitions_are_one_item_whatever_is_said_of_them_beside() {
-    let table = Table::new().await;
+async fn ten_thousand_partitions_are_one_item_whatever_is_said_of_them_beside(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let mut c = checkpoint(1, at(0));
     c.partitions = partitions(10_000)
@@ -115,9 +113,8 @@ async fn ten_thousand_partitions_are_one_item_whatever_is_said_of_them_beside() 
     assert_eq!(back.unwrap(), c);
 }
 
-#[tokio::test]
-async fn a_checkpoint_that_does_not_fit_an_item_goes_into_chunks() {
-    let table = Table::new().await;
+async fn a_checkpoint_that_does_not_fit_an_item_goes_into_chunks(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let c = heavy(1, at(0), 1_500_000);
     put(&store, &c).await;
@@ -140,9 +137,8 @@ async fn a_checkpoint_that_does_not_fit_an_item_goes_into_chunks() {
     assert!(error.source.to_string().contains("body_chunks"));
 }
 
-#[tokio::test]
-async fn without_its_header_a_checkpoint_is_invisible() {
-    let table = Table::new().await;
+async fn without_its_header_a_checkpoint_is_invisible(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let (old, lost) = (checkpoint(1, at(0)), heavy(2, at(60), 700_000));
     put(&store, &old).await;
@@ -163,9 +159,8 @@ async fn without_its_header_a_checkpoint_is_invisible() {
     assert_eq!(back.unwrap(), again);
 }
 
-#[tokio::test]
-async fn a_damaged_body_is_an_error_and_not_a_checkpoint() {
-    let table = Table::new().await;
+async fn a_damaged_body_is_an_error_and_not_a_checkpoint(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     put(&store, &checkpoint(1, at(0))).await;
     let mut item = table.items(PK).await.remove(0);
@@ -180,9 +175,8 @@ async fn a_damaged_body_is_an_error_and_not_a_checkpoint() {
     assert_eq!(error.source.to_string(), "damaged: the hash differs");
 }
 
-#[tokio::test]
-async fn a_run_delivered_twenty_times_stores_one_checkpoint() {
-    let table = Table::new().await;
+async fn a_run_delivered_twenty_times_stores_one_checkpoint(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let outcomes = race(|n| {
         let store = store.clone();
@@ -218,9 +212,8 @@ async fn a_run_delivered_twenty_times_stores_one_checkpoint() {
     assert_eq!(ttl, (at(3600) + hours(48)).as_second());
 }
 
-#[tokio::test]
-async fn the_same_checkpoint_again_is_stored_and_another_one_under_its_id_is_a_conflict() {
-    let table = Table::new().await;
+async fn the_same_checkpoint_again_is_stored_and_another_one_under_its_id_is_a_conflict(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let mut c = checkpoint(1, at(0));
     put(&store, &c).await;
@@ -233,7 +226,7 @@ async fn the_same_checkpoint_again_is_stored_and_another_one_under_its_id_is_a_c
 
 #[tokio::test]
 async fn headers_come_newest_first_from_more_than_one_page() {
-    let table = Table::new().await;
+    let table = Table::real().await;
     let store = table.store();
     // Not in the order of their times.
     for n in [3, 0, 7, 1, 5, 2, 6, 4] {
@@ -245,9 +238,8 @@ async fn headers_come_newest_first_from_more_than_one_page() {
     assert_eq!(ids(&store).await, expected);
 }
 
-#[tokio::test]
-async fn an_expired_checkpoint_is_invisible_though_it_is_still_there() {
-    let table = Table::new().await;
+async fn an_expired_checkpoint_is_invisible_though_it_is_still_there(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     for n in 0..3 {
         put(&store, &checkpoint(n, at(i64::try_from(n).unwrap()))).await;
@@ -262,17 +254,13 @@ async fn an_expired_checkpoint_is_invisible_though_it_is_still_there() {
     assert_eq!(table.items(PK).await.len(), 3);
 }
 
-#[tokio::test]
-async fn retiring_leaves_pinned_ones_and_earlier_expiries_and_takes_chunks_along_later() {
-    let table = Table::new().await;
+async fn retiring_leaves_earlier_expiries_and_takes_chunks_along_later(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let big = heavy(2, at(2), 700_000);
     put(&store, &checkpoint(0, at(0))).await;
     put(&store, &checkpoint(1, at(1))).await;
     put(&store, &big).await;
-    let mut pinned = table.items(PK).await.remove(0);
-    pinned.insert("pinned".to_owned(), AttributeValue::Bool(true));
-    table.put(pinned).await;
 
     let before = headers(&store).await;
     let group = group_key();
@@ -283,9 +271,9 @@ async fn retiring_leaves_pinned_ones_and_earlier_expiries_and_takes_chunks_along
     retire(2_000_000).await;
     retire(3_000_000).await;
     let after: Vec<_> = headers(&store).await;
-    let ends: Vec<_> = after.iter().map(|h| (h.pinned, h.expires_at)).collect();
+    let ends: Vec<_> = after.iter().map(|h| h.expires_at).collect();
     let once = Some(at(2_000_000));
-    assert_eq!(ends, [(false, once), (false, once), (true, None)]);
+    assert_eq!(ends, [once, once, once]);
     for chunk in table.items(&chunks_pk(&big)).await {
         let ttl: i64 = chunk["ttl"].as_n().unwrap().parse().unwrap();
         assert!(ttl > at(2_000_000).as_second());
@@ -297,9 +285,8 @@ async fn retiring_leaves_pinned_ones_and_earlier_expiries_and_takes_chunks_along
     assert_eq!(table.items(PK).await.len(), 2);
 }
 
-#[tokio::test]
-async fn disowning_is_exclusive_of_the_source_and_inclusive_of_the_apply() {
-    let table = Table::new().await;
+async fn disowning_is_exclusive_of_the_source_and_inclusive_of_the_apply(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     for n in 0..6 {
         put(&store, &checkpoint(n, at(i64::try_from(n).unwrap() * 10))).await;
@@ -332,9 +319,8 @@ async fn disowning_is_exclusive_of_the_source_and_inclusive_of_the_apply() {
     );
 }
 
-#[tokio::test]
-async fn twenty_plans_that_disown_the_same_time_mark_each_checkpoint_once() {
-    let table = Table::new().await;
+async fn twenty_plans_that_disown_the_same_time_mark_each_checkpoint_once(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     for n in 0..3 {
         put(&store, &checkpoint(n, at(i64::try_from(n).unwrap()))).await;
@@ -355,9 +341,8 @@ async fn twenty_plans_that_disown_the_same_time_mark_each_checkpoint_once() {
 }
 
 /// Each plan undoes its own partition of the same checkpoints.
-#[tokio::test]
-async fn of_twenty_plans_that_undo_other_partitions_each_leaves_its_mark() {
-    let table = Table::new().await;
+async fn of_twenty_plans_that_undo_other_partitions_each_leaves_its_mark(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     for n in 0..2 {
         put(&store, &checkpoint(n, at(i64::try_from(n).unwrap()))).await;
@@ -402,9 +387,8 @@ async fn of_twenty_plans_that_undo_other_partitions_each_leaves_its_mark() {
 }
 
 /// As an earlier release wrote it.
-#[tokio::test]
-async fn a_mark_of_an_earlier_release_disowns_the_whole_checkpoint() {
-    let table = Table::new().await;
+async fn a_mark_of_an_earlier_release_disowns_the_whole_checkpoint(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     put(&store, &checkpoint(1, at(0))).await;
     let mut item = table.items(PK).await.remove(0);
@@ -416,9 +400,8 @@ async fn a_mark_of_an_earlier_release_disowns_the_whole_checkpoint() {
 }
 
 /// A reading may begin before an Apply and end after it. Then it holds what was there before, under a time of after.
-#[tokio::test]
-async fn what_was_read_while_a_recovery_moved_the_group_is_no_checkpoint() {
-    let table = Table::new().await;
+async fn what_was_read_while_a_recovery_moved_the_group_is_no_checkpoint(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let read = async |id, began, ended| {
         let mut c = checkpoint(id, at(ended));
@@ -450,9 +433,8 @@ async fn what_was_read_while_a_recovery_moved_the_group_is_no_checkpoint() {
     assert_eq!(stored, expected);
 }
 
-#[tokio::test]
-async fn groups_and_clusters_do_not_see_each_other() {
-    let table = Table::new().await;
+async fn groups_and_clusters_do_not_see_each_other(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let names = [
         ("c", "a#b"),
@@ -479,9 +461,8 @@ async fn groups_and_clusters_do_not_see_each_other() {
     assert_eq!(seen.len(), names.len());
 }
 
-#[tokio::test]
-async fn the_head_counts_failures_since_the_newest_success() {
-    let table = Table::new().await;
+async fn the_head_counts_failures_since_the_newest_success(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let group = group_key();
     let note = async |seconds, result: Result<&CheckpointId, &str>| {
@@ -513,9 +494,8 @@ async fn the_head_counts_failures_since_the_newest_success() {
     assert_eq!(ids(&store).await, []);
 }
 
-#[tokio::test]
-async fn the_last_recovery_never_goes_back() {
-    let table = Table::new().await;
+async fn the_last_recovery_never_goes_back(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let group = group_key();
     let last = async || store.last_recovery_end(&group).await.unwrap();
@@ -532,12 +512,15 @@ async fn a_table_that_is_not_reached_is_transient_and_one_that_is_not_there_is_n
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap();
     drop(free);
-    let nowhere = Store::new(client(&format!("http://{address}")), "none".to_owned());
+    let nowhere = Store::new(DynamoTable::new(
+        client(&format!("http://{address}")),
+        "none".to_owned(),
+    ));
     let error = nowhere.apply_switch().await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Transient);
     assert_eq!(error.to_string(), "the table's apply_switch failed");
 
-    let table = Table::new().await;
+    let table = Table::real().await;
     let missing = table.beside("none");
     let error = missing.apply_switch().await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Internal);
@@ -549,9 +532,8 @@ async fn a_table_that_is_not_reached_is_transient_and_one_that_is_not_there_is_n
     );
 }
 
-#[tokio::test]
-async fn the_switch_is_unset_until_somebody_sets_it() {
-    let table = Table::new().await;
+async fn the_switch_is_unset_until_somebody_sets_it(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     assert_eq!(store.apply_switch().await.unwrap(), None);
     for on in [false, true] {
@@ -570,9 +552,8 @@ async fn the_switch_is_unset_until_somebody_sets_it() {
     }
 }
 
-#[tokio::test]
-async fn a_group_with_checkpoints_is_remembered_for_a_time() {
-    let table = Table::new().await;
+async fn a_group_with_checkpoints_is_remembered_for_a_time(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let named = |name: &str| GroupId(name.to_owned());
     let remember = async |name: &str, until| {
@@ -622,9 +603,8 @@ fn of_partition(partition: i32) -> PartitionMove {
     }
 }
 
-#[tokio::test]
-async fn the_history_of_a_partition_is_that_of_the_newest_checkpoints() {
-    let table = Table::new().await;
+async fn the_history_of_a_partition_is_that_of_the_newest_checkpoints(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let group = group_key();
     // More than are shown, not in the order of their times.
@@ -669,9 +649,8 @@ async fn the_history_of_a_partition_is_that_of_the_newest_checkpoints() {
     assert_eq!(of(recreated).await, []);
 }
 
-#[tokio::test]
-async fn a_history_of_heavy_checkpoints_is_as_much_as_one_request_returns() {
-    let table = Table::new().await;
+async fn a_history_of_heavy_checkpoints_is_as_much_as_one_request_returns(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     for n in 0..8 {
         put(&store, &heavy(n, at(i64::try_from(n).unwrap()), 200_000)).await;
@@ -685,4 +664,28 @@ async fn a_history_of_heavy_checkpoints_is_as_much_as_one_request_returns() {
         .collect();
     assert!(shown.len() < 8 && shown.len() > 2, "{shown:?}");
     assert_eq!(shown.last(), Some(&7));
+}
+
+on_both_tables! {
+    a_checkpoint_comes_back_as_it_was,
+    ten_thousand_partitions_are_one_item_whatever_is_said_of_them_beside,
+    a_checkpoint_that_does_not_fit_an_item_goes_into_chunks,
+    without_its_header_a_checkpoint_is_invisible,
+    a_damaged_body_is_an_error_and_not_a_checkpoint,
+    a_run_delivered_twenty_times_stores_one_checkpoint,
+    the_same_checkpoint_again_is_stored_and_another_one_under_its_id_is_a_conflict,
+    an_expired_checkpoint_is_invisible_though_it_is_still_there,
+    retiring_leaves_earlier_expiries_and_takes_chunks_along_later,
+    disowning_is_exclusive_of_the_source_and_inclusive_of_the_apply,
+    twenty_plans_that_disown_the_same_time_mark_each_checkpoint_once,
+    of_twenty_plans_that_undo_other_partitions_each_leaves_its_mark,
+    a_mark_of_an_earlier_release_disowns_the_whole_checkpoint,
+    what_was_read_while_a_recovery_moved_the_group_is_no_checkpoint,
+    groups_and_clusters_do_not_see_each_other,
+    the_head_counts_failures_since_the_newest_success,
+    the_last_recovery_never_goes_back,
+    the_switch_is_unset_until_somebody_sets_it,
+    a_group_with_checkpoints_is_remembered_for_a_time,
+    the_history_of_a_partition_is_that_of_the_newest_checkpoints,
+    a_history_of_heavy_checkpoints_is_as_much_as_one_request_returns,
 }

@@ -20,7 +20,8 @@ use offset_guard_tests::template;
 
 use super::approvals::link;
 use super::support::{
-    Item, Table, claim, cluster, group, group_key, plan, plan_id, record, recovery,
+    Item, Kind, Table, claim, cluster, group, group_key, on_both_tables, plan, plan_id, record,
+    recovery,
 };
 
 const EXECUTION: &str = "execution-1";
@@ -69,8 +70,8 @@ struct Case {
 }
 
 impl Case {
-    async fn of(how: &str) -> Self {
-        let table = Table::new().await;
+    async fn of(on: Kind, how: &str) -> Self {
+        let table = Table::new(on).await;
         let store = table.store();
         let now = Timestamp::now();
         let hour = SignedDuration::from_hours(1);
@@ -239,9 +240,8 @@ async fn stored(table: &Table) -> Item {
     approval.unwrap()
 }
 
-#[tokio::test]
-async fn an_approved_plan_is_admitted_and_one_of_an_earlier_release_is_not() {
-    let case = Case::of("approved").await;
+async fn an_approved_plan_is_admitted_and_one_of_an_earlier_release_is_not(on: Kind) {
+    let case = Case::of(on, "approved").await;
     assert_eq!(case.refusals("approved").await, Vec::<String>::new());
     let door = case.door().await;
     for code in ["NOT_APPROVED", "REJECTED", "APPROVAL_EXPIRED"] {
@@ -258,13 +258,12 @@ async fn an_approved_plan_is_admitted_and_one_of_an_earlier_release_is_not() {
     assert_eq!(case.refusals("old").await, ["NOT_APPROVED"]);
 }
 
-#[tokio::test]
-async fn whatever_any_role_but_the_pages_writes_no_move_follows() {
+async fn whatever_any_role_but_the_pages_writes_no_move_follows(on: Kind) {
     let grants = grants(&format!("APPROVAL#{}", hash().as_str()));
     let roles: BTreeSet<_> = grants.iter().map(|grant| grant.role.as_str()).collect();
     assert!(roles.contains(PAGE) && roles.len() > 2, "{roles:?}");
     for how in ["rejected", "pending", "expired", "closed"] {
-        let case = Case::of(how).await;
+        let case = Case::of(on, how).await;
         case.admits_nothing(how).await;
         for grant in grants.iter().filter(|grant| grant.role != PAGE) {
             let role = &grant.role;
@@ -308,9 +307,8 @@ async fn whatever_any_role_but_the_pages_writes_no_move_follows() {
 }
 
 /// Roles that may close an approval may set its status to what it was before.
-#[tokio::test]
-async fn what_is_decided_stays_so_whatever_its_status_says() {
-    let case = Case::of("rejected").await;
+async fn what_is_decided_stays_so_whatever_its_status_says(on: Kind) {
+    let case = Case::of(on, "rejected").await;
     let open = [("status", AttributeValue::S("PENDING".to_owned()))];
     case.table.put(with(case.item.clone(), open)).await;
     let digest = case.plan.digest();
@@ -350,8 +348,7 @@ async fn try_item(case: &Case, grant: &Grant, flipped: Item, how: &str) {
     case.table.put(case.item.clone()).await;
 }
 
-#[tokio::test]
-async fn every_step_writes_no_more_of_an_approval_than_its_role_may() {
+async fn every_step_writes_no_more_of_an_approval_than_its_role_may(on: Kind) {
     let grants = grants(&format!("APPROVAL#{}", hash().as_str()));
     let may = |role: &str, puts: bool| -> BTreeSet<String> {
         grants
@@ -360,7 +357,7 @@ async fn every_step_writes_no_more_of_an_approval_than_its_role_may() {
             .flat_map(|grant| grant.attributes.clone().unwrap_or_default())
             .collect()
     };
-    let case = Case::of("pending").await;
+    let case = Case::of(on, "pending").await;
     let from_dry_run = Approval {
         from_dry_run: true,
         plan: plan_id(2),
@@ -405,4 +402,11 @@ async fn every_step_writes_no_more_of_an_approval_than_its_role_may() {
         assert!(may(role, false).contains("status"), "{role}");
     }
     assert!(may("ApprovalTaskRole", false).is_superset(&changed));
+}
+
+on_both_tables! {
+    an_approved_plan_is_admitted_and_one_of_an_earlier_release_is_not,
+    whatever_any_role_but_the_pages_writes_no_move_follows,
+    what_is_decided_stays_so_whatever_its_status_says,
+    every_step_writes_no_more_of_an_approval_than_its_role_may,
 }

@@ -20,7 +20,7 @@ use offset_guard::wire::guard::GuardEvent;
 use offset_guard_tests::context::{Guarded, context};
 use offset_guard_tests::reader_program;
 
-use super::support::{Table, commit, log};
+use super::support::{Kind, Table, commit, log};
 
 const JUNK: usize = 300;
 const MAX_GROUPS: usize = 250;
@@ -121,7 +121,7 @@ impl ReadGroups for Flooded {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn groups_that_somebody_made_under_a_pattern_take_no_time_from_those_that_are_named() {
-    let table = Table::new().await;
+    let table = Table::new(Kind::Memory).await;
     let store = table.store();
     let config = format!(
         "[clusters.main]\nbootstrap_servers = [\"127.0.0.1:1\"]\nauth = \"plaintext\"\n\

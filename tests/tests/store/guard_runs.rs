@@ -6,9 +6,11 @@ use offset_guard::domain::guard::run::{GuardAction, GuardRun, LastAlert, SecondS
 use offset_guard::domain::guard::verdict::{Status, Verdict};
 use offset_guard::domain::ids::RunId;
 use offset_guard::domain::refusal::Refusal;
-use offset_guard::store::ErrorClass;
+use offset_guard::failure::ErrorClass;
 
-use super::support::{Table, at, cluster, group, numbered_group, plan_id, race};
+use super::support::{
+    Kind, Table, at, cluster, group, numbered_group, on_both_tables, plan_id, race,
+};
 
 const PK: &str = "GUARDRUN#local#shipment-sync";
 
@@ -41,9 +43,8 @@ pub(crate) fn run(n: usize, at: Timestamp) -> GuardRun {
     }
 }
 
-#[tokio::test]
-async fn runs_come_back_as_they_were_newest_first_and_never_expire() {
-    let table = Table::new().await;
+async fn runs_come_back_as_they_were_newest_first_and_never_expire(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let runs = [3, 1, 2].map(|n| run(n, at(i64::try_from(n * 300).unwrap())));
     for run in &runs {
@@ -66,9 +67,8 @@ async fn runs_come_back_as_they_were_newest_first_and_never_expire() {
     assert!(items.iter().all(|item| !item.contains_key("ttl")));
 }
 
-#[tokio::test]
-async fn the_same_run_again_is_kept_once_and_another_one_under_its_id_is_a_conflict() {
-    let table = Table::new().await;
+async fn the_same_run_again_is_kept_once_and_another_one_under_its_id_is_a_conflict(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let mut run = run(1, at(0));
     store.put_guard_run(&run).await.unwrap();
@@ -79,9 +79,8 @@ async fn the_same_run_again_is_kept_once_and_another_one_under_its_id_is_a_confl
     assert_eq!(table.items(PK).await.len(), 1);
 }
 
-#[tokio::test]
-async fn of_twenty_runs_that_found_the_same_one_tells() {
-    let table = Table::new().await;
+async fn of_twenty_runs_that_found_the_same_one_tells(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let told = |n: i64| LastAlert {
         signature: format!("signature {n}"),
@@ -111,4 +110,10 @@ async fn of_twenty_runs_that_found_the_same_one_tells() {
     assert!(again.unwrap());
     assert_eq!(store.told("local", &numbered_group(1)).await.unwrap(), None);
     assert_eq!(store.told("other", &group()).await.unwrap(), None);
+}
+
+on_both_tables! {
+    runs_come_back_as_they_were_newest_first_and_never_expire,
+    the_same_run_again_is_kept_once_and_another_one_under_its_id_is_a_conflict,
+    of_twenty_runs_that_found_the_same_one_tells,
 }

@@ -8,7 +8,7 @@ use offset_guard::error::Error;
 use offset_guard::store::{Claimed, IncidentClaim, Store};
 use offset_guard_tests::context::context_of;
 
-use super::support::{Table, at, race};
+use super::support::{Kind, Table, at, on_both_tables, race};
 
 const COOLDOWN: u32 = 300;
 
@@ -44,9 +44,8 @@ async fn claimed(store: &Store, subject: &Subject, run: &str, now: Timestamp) ->
     }
 }
 
-#[tokio::test]
-async fn a_run_goes_from_its_claim_to_the_end_of_its_cool_down() {
-    let table = Table::new().await;
+async fn a_run_goes_from_its_claim_to_the_end_of_its_cool_down(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let subject = group("g");
     let again = async |now| claim(&store, &subject, "again", Some(at(0)), now).await;
@@ -79,9 +78,8 @@ async fn a_run_goes_from_its_claim_to_the_end_of_its_cool_down() {
     assert_eq!(seen.started_at, None, "of the new run");
 }
 
-#[tokio::test]
-async fn a_key_stands_for_one_request_for_as_long_as_its_run_is_remembered() {
-    let table = Table::new().await;
+async fn a_key_stands_for_one_request_for_as_long_as_its_run_is_remembered(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let subject = Subject::Request {
         sender: "oncall".to_owned(),
@@ -126,9 +124,8 @@ async fn a_key_stands_for_one_request_for_as_long_as_its_run_is_remembered() {
     assert_eq!(both(at(308)).await, (Claimed::Covered, Claimed::Covered));
 }
 
-#[tokio::test]
-async fn a_claim_a_wait_and_a_run_that_are_never_heard_of_again_end_by_themselves() {
-    let table = Table::new().await;
+async fn a_claim_a_wait_and_a_run_that_are_never_heard_of_again_end_by_themselves(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let subject = group("g");
     claimed(&store, &subject, "one", at(0)).await;
@@ -141,9 +138,8 @@ async fn a_claim_a_wait_and_a_run_that_are_never_heard_of_again_end_by_themselve
     claimed(&store, &subject, "four", started_at + LONGEST_RUN).await;
 }
 
-#[tokio::test]
-async fn a_run_that_failed_holds_nobody_back_and_may_be_tried_again_by_who_runs_it() {
-    let table = Table::new().await;
+async fn a_run_that_failed_holds_nobody_back_and_may_be_tried_again_by_who_runs_it(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let subject = group("g");
     let key = claimed(&store, &subject, "one", at(0)).await;
@@ -160,9 +156,8 @@ async fn a_run_that_failed_holds_nobody_back_and_may_be_tried_again_by_who_runs_
     assert!(store.incident_started(&next, at(6)).await.unwrap());
 }
 
-#[tokio::test]
-async fn an_alert_that_began_after_the_run_looked_starts_another_within_the_cool_down() {
-    let table = Table::new().await;
+async fn an_alert_that_began_after_the_run_looked_starts_another_within_the_cool_down(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let subject = group("g");
     let key = claimed(&store, &subject, "one", at(5)).await;
@@ -173,9 +168,8 @@ async fn an_alert_that_began_after_the_run_looked_starts_another_within_the_cool
     assert!(matches!(new(at(11)).await, Claimed::Yes(_)));
 }
 
-#[tokio::test]
-async fn a_queued_word_that_comes_late_takes_nothing_back() {
-    let table = Table::new().await;
+async fn a_queued_word_that_comes_late_takes_nothing_back(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let key = claimed(&store, &group("g"), "one", at(0)).await;
     assert!(store.incident_started(&key, at(1)).await.unwrap());
@@ -184,9 +178,8 @@ async fn a_queued_word_that_comes_late_takes_nothing_back() {
     assert_eq!(seen.state, IncidentState::Started);
 }
 
-#[tokio::test]
-async fn of_twenty_at_once_one_claims() {
-    let table = Table::new().await;
+async fn of_twenty_at_once_one_claims(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let subject = group("g");
     // As the first of all, and in the place of one that failed.
@@ -218,9 +211,8 @@ async fn of_twenty_at_once_one_claims() {
     }
 }
 
-#[tokio::test]
-async fn groups_and_requests_are_each_their_own_incident() {
-    let table = Table::new().await;
+async fn groups_and_requests_are_each_their_own_incident(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let request = |sender: &str, key: &str| Subject::Request {
         sender: sender.to_owned(),
@@ -246,9 +238,8 @@ async fn groups_and_requests_are_each_their_own_incident() {
     }
 }
 
-#[tokio::test]
-async fn a_key_that_names_no_incident_changes_nothing_and_holds_nobody_back() {
-    let table = Table::new().await;
+async fn a_key_that_names_no_incident_changes_nothing_and_holds_nobody_back(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     for key in [
         "",
@@ -266,9 +257,8 @@ async fn a_key_that_names_no_incident_changes_nothing_and_holds_nobody_back() {
     assert_eq!(store.incident(&group("none")).await.unwrap(), None);
 }
 
-#[tokio::test]
-async fn guard_notes_its_start_and_its_end_and_leaves_alone_what_is_not_its_own() {
-    let table = Table::new().await;
+async fn guard_notes_its_start_and_its_end_and_leaves_alone_what_is_not_its_own(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let subject = group("g");
     let ctx = context_of(&store);
@@ -295,9 +285,8 @@ async fn guard_notes_its_start_and_its_end_and_leaves_alone_what_is_not_its_own(
     assert_eq!(scheduled.unwrap(), Some(5));
 }
 
-#[tokio::test]
-async fn a_sender_has_so_many_runs_a_minute() {
-    let table = Table::new().await;
+async fn a_sender_has_so_many_runs_a_minute(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let count = async |sender: &str, now| store.count_run(sender, 3, now).await.unwrap();
     for now in [60, 90, 119] {
@@ -312,4 +301,18 @@ async fn a_sender_has_so_many_runs_a_minute() {
     })
     .await;
     assert_eq!(outcomes.into_iter().filter(|counted| *counted).count(), 3);
+}
+
+on_both_tables! {
+    a_run_goes_from_its_claim_to_the_end_of_its_cool_down,
+    a_key_stands_for_one_request_for_as_long_as_its_run_is_remembered,
+    a_claim_a_wait_and_a_run_that_are_never_heard_of_again_end_by_themselves,
+    a_run_that_failed_holds_nobody_back_and_may_be_tried_again_by_who_runs_it,
+    an_alert_that_began_after_the_run_looked_starts_another_within_the_cool_down,
+    a_queued_word_that_comes_late_takes_nothing_back,
+    of_twenty_at_once_one_claims,
+    groups_and_requests_are_each_their_own_incident,
+    a_key_that_names_no_incident_changes_nothing_and_holds_nobody_back,
+    guard_notes_its_start_and_its_end_and_leaves_alone_what_is_not_its_own,
+    a_sender_has_so_many_runs_a_minute,
 }

@@ -17,7 +17,7 @@ use offset_guard::ports::{BrokerError, ReadGroups};
 use offset_guard::wire::CheckpointEvent;
 use offset_guard_tests::context::{Connect, context};
 
-use super::support::{Table, cluster};
+use super::support::{Kind, Table, cluster};
 
 /// Brokers with these groups, each at rest and with one commit.
 struct Groups(Vec<String>);
@@ -105,7 +105,7 @@ async fn a_group_whose_name_is_too_long_fails_nobody_elses_checkpoint() {
         "[clusters.main]\nbootstrap_servers = [\"h:1\"]\nauth = \"plaintext\"\n[[groups]]\npattern = \"*\"\n",
     )
     .unwrap();
-    let table = Table::new().await;
+    let table = Table::new(Kind::Memory).await;
     let store = table.store();
     let (long, wide) = ("a".repeat(1_100), "注".repeat(300));
     let names = vec!["plain".to_owned(), long.clone(), wide.clone()];

@@ -14,7 +14,7 @@ use offset_guard_tests::context::{Connect, context, context_of};
 use serde_json::json;
 use url::Url;
 
-use super::support::{Table, plan, plan_id, record};
+use super::support::{Kind, Table, on_both_tables, plan, plan_id, record};
 
 const MADE_BY: &str =
     "arn:aws:states:eu-west-1:111122223333:execution:offset-guard-recovery:made-by";
@@ -82,8 +82,7 @@ async fn ask(store: &Store) {
     assert!(asked.is_err());
 }
 
-#[tokio::test]
-async fn nobody_turns_a_dry_run_into_a_plan_of_one_person() {
+async fn nobody_turns_a_dry_run_into_a_plan_of_one_person(on: Kind) {
     let refused = (PlanVerdict::Refused, "REQUESTER_UNVERIFIED".to_owned());
     let asked = || Requester::Verified(person("1"));
     for (requester, plans_word, policy, dry_run, passes) in [
@@ -100,7 +99,7 @@ async fn nobody_turns_a_dry_run_into_a_plan_of_one_person() {
         (Requester::Guard, false, false, true, true),
         (Requester::Unverified, false, false, true, true),
     ] {
-        let table = Table::new().await;
+        let table = Table::new(on).await;
         let store = table.store();
         let how = format!("{requester:?} {plans_word} {policy} {dry_run}");
         made(&store, requester, plans_word, dry_run).await;
@@ -113,10 +112,9 @@ async fn nobody_turns_a_dry_run_into_a_plan_of_one_person() {
     }
 }
 
-#[tokio::test]
-async fn a_dry_run_that_was_taken_over_is_approved_as_one() {
+async fn a_dry_run_that_was_taken_over_is_approved_as_one(on: Kind) {
     for dry_run in [true, false] {
-        let table = Table::new().await;
+        let table = Table::new(on).await;
         let store = table.store();
         let plan = made(&store, Requester::Guard, false, dry_run).await;
         let (verdict, _) = take_over(config(false), &store).await;
@@ -132,8 +130,7 @@ async fn a_dry_run_that_was_taken_over_is_approved_as_one() {
     }
 }
 
-#[tokio::test]
-async fn admit_asks_the_note_and_the_configuration_and_not_the_plan() {
+async fn admit_asks_the_note_and_the_configuration_and_not_the_plan(on: Kind) {
     let mara = person("1");
     for (requester, noted, policy, code) in [
         (Requester::Unverified, None, false, None),
@@ -161,7 +158,7 @@ async fn admit_asks_the_note_and_the_configuration_and_not_the_plan() {
         (Requester::Guard, None, true, Some("FOUR_EYES_MISSING")),
         (Requester::Unverified, None, true, Some("FOUR_EYES_MISSING")),
     ] {
-        let table = Table::new().await;
+        let table = Table::new(on).await;
         let store = table.store();
         let how = format!("{requester:?} {noted:?} {policy}");
         let plan = made(&store, requester, false, false).await;
@@ -192,15 +189,14 @@ async fn admit_asks_the_note_and_the_configuration_and_not_the_plan() {
     }
 }
 
-#[tokio::test]
-async fn with_four_eyes_the_note_is_of_the_execution_that_carries_the_plan_out() {
+async fn with_four_eyes_the_note_is_of_the_execution_that_carries_the_plan_out(on: Kind) {
     let mara = person("1");
     for (noted, code) in [
         ("started", None),
         // Whoever may write a plan's record may write there that another execution made it.
         ("made-by", Some("NOT_APPROVED")),
     ] {
-        let table = Table::new().await;
+        let table = Table::new(on).await;
         let store = table.store();
         let now = Timestamp::now();
         let plan = made(&store, Requester::Verified(mara.clone()), true, false).await;
@@ -229,4 +225,11 @@ async fn with_four_eyes_the_note_is_of_the_execution_that_carries_the_plan_out()
         let codes: Vec<_> = admission.refused.iter().map(String::as_str).collect();
         assert_eq!(codes, code.into_iter().collect::<Vec<_>>(), "{noted}");
     }
+}
+
+on_both_tables! {
+    nobody_turns_a_dry_run_into_a_plan_of_one_person,
+    a_dry_run_that_was_taken_over_is_approved_as_one,
+    admit_asks_the_note_and_the_configuration_and_not_the_plan,
+    with_four_eyes_the_note_is_of_the_execution_that_carries_the_plan_out,
 }

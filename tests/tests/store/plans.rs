@@ -6,16 +6,17 @@ use offset_guard::domain::offset::TopicPartition;
 use offset_guard::domain::plan::{LeftAlone, PlanResult};
 use offset_guard::domain::refusal::Refusal;
 use offset_guard::error::Error;
+use offset_guard::failure::ErrorClass;
 use offset_guard::kafka::GroupReader;
-use offset_guard::store::ErrorClass;
 use offset_guard_tests::context::{Connect, context};
 use serde_json::json;
 
-use super::support::{Table, at, execution, group, hours, noise, plan, plan_id, race, record};
+use super::support::{
+    Kind, Table, at, execution, group, hours, noise, on_both_tables, plan, plan_id, race, record,
+};
 
-#[tokio::test]
-async fn every_kind_of_result_comes_back_as_it_was() {
-    let table = Table::new().await;
+async fn every_kind_of_result_comes_back_as_it_was(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let results = [
         PlanResult::Ready(plan(plan_id(0), 3)),
@@ -36,9 +37,8 @@ async fn every_kind_of_result_comes_back_as_it_was() {
     assert_eq!(store.plan(&plan_id(9)).await.unwrap(), None);
 }
 
-#[tokio::test]
-async fn a_plan_of_ten_thousand_partitions_keeps_its_digest() {
-    let table = Table::new().await;
+async fn a_plan_of_ten_thousand_partitions_keeps_its_digest(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let plan = plan(plan_id(1), 10_000);
     let digest = plan.digest();
@@ -58,9 +58,8 @@ async fn a_plan_of_ten_thousand_partitions_keeps_its_digest() {
     println!("a plan of 10,000 partitions: {sizes:?} bytes");
 }
 
-#[tokio::test]
-async fn a_plan_is_written_once_and_the_same_again_is_no_error() {
-    let table = Table::new().await;
+async fn a_plan_is_written_once_and_the_same_again_is_no_error(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let record = record(1, PlanResult::Ready(plan(plan_id(1), 3)));
     store.put_plan(&record).await.unwrap();
@@ -75,9 +74,8 @@ async fn a_plan_is_written_once_and_the_same_again_is_no_error() {
     assert_eq!(ttl, (at(0) + hours(90 * 24)).as_second());
 }
 
-#[tokio::test]
-async fn twenty_writers_of_one_id_leave_one_whole_plan_however_big() {
-    let table = Table::new().await;
+async fn twenty_writers_of_one_id_leave_one_whole_plan_however_big(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     // Each in several chunks, and all under one id.
     let records: Vec<_> = (0..20)
@@ -108,9 +106,8 @@ async fn twenty_writers_of_one_id_leave_one_whole_plan_however_big() {
     assert!(chunks > 40, "{chunks} items");
 }
 
-#[tokio::test]
-async fn tries_of_one_step_answer_with_the_plan_that_stands() {
-    let table = Table::new().await;
+async fn tries_of_one_step_answer_with_the_plan_that_stands(on: Kind) {
+    let table = Table::new(on).await;
     let config = Config::parse(
         "[clusters.main]\nbootstrap_servers = [\"127.0.0.1:1\"]\nauth = \"plaintext\"\n\
          [[groups]]\nname = \"shipment-sync\"\n",
@@ -141,4 +138,12 @@ async fn tries_of_one_step_answer_with_the_plan_that_stands() {
         let stored = table.store().plan(&answer.plan_id).await.unwrap();
         assert!(stored.is_some());
     }
+}
+
+on_both_tables! {
+    every_kind_of_result_comes_back_as_it_was,
+    a_plan_of_ten_thousand_partitions_keeps_its_digest,
+    a_plan_is_written_once_and_the_same_again_is_no_error,
+    twenty_writers_of_one_id_leave_one_whole_plan_however_big,
+    tries_of_one_step_answer_with_the_plan_that_stands,
 }

@@ -4,7 +4,7 @@ use offset_guard::domain::guard::probe::{Begun, ProbeFault, ProbeNotes};
 use offset_guard::domain::offset::TopicPartition;
 use offset_guard::store::Store;
 
-use super::support::{Table, at, group_key};
+use super::support::{Kind, Table, at, group_key, on_both_tables};
 
 async fn change(store: &Store, change: impl Fn(&mut ProbeNotes)) -> ProbeNotes {
     let group = group_key();
@@ -13,9 +13,8 @@ async fn change(store: &Store, change: impl Fn(&mut ProbeNotes)) -> ProbeNotes {
 }
 
 /// A note that another run brought back would say for an hour that reading the record ended the process that read it.
-#[tokio::test]
-async fn two_runs_undo_nothing_of_what_the_other_noted() {
-    let table = Table::new().await;
+async fn two_runs_undo_nothing_of_what_the_other_noted(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let (p, q) = (TopicPartition::new("t", 0), TopicPartition::new("t", 1));
     let (one, other) = (Begun::new(&p, 43, at(1)), Begun::new(&q, 7, at(2)));
@@ -31,9 +30,8 @@ async fn two_runs_undo_nothing_of_what_the_other_noted() {
     assert_eq!(noted, left);
 }
 
-#[tokio::test]
-async fn what_many_runs_note_at_once_is_all_noted() {
-    let table = Table::new().await;
+async fn what_many_runs_note_at_once_is_all_noted(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let begun: Vec<_> = (0..4)
         .map(|n| Begun::new(&TopicPartition::new("t", n), 43, at(1)))
@@ -48,4 +46,9 @@ async fn what_many_runs_note_at_once_is_all_noted() {
         let forbidden = noted.forbid(&begun.partition, 43, at(2));
         assert_eq!(forbidden, Some(ProbeFault::BeingRead));
     }
+}
+
+on_both_tables! {
+    two_runs_undo_nothing_of_what_the_other_noted,
+    what_many_runs_note_at_once_is_all_noted,
 }

@@ -3,9 +3,10 @@ use jiff::{SignedDuration, Timestamp};
 use offset_guard::domain::guard::quarantine::{DedupeId, KeptCopy};
 use offset_guard::domain::guard::record::{Record, TimestampType};
 use offset_guard::domain::offset::{TopicId, TopicPartition};
-use offset_guard::store::{Begun, ErrorClass, LedgerEntry, Store};
+use offset_guard::failure::ErrorClass;
+use offset_guard::store::{Begun, LedgerEntry, Store};
 
-use super::support::{Table, at, cluster, group, hours, race};
+use super::support::{Kind, Table, at, cluster, group, hours, on_both_tables, race};
 
 const LEASE: SignedDuration = SignedDuration::from_secs(60);
 
@@ -58,9 +59,8 @@ async fn confirm(store: &Store, entry: &LedgerEntry, attempt: &str, copy: &KeptC
         .unwrap()
 }
 
-#[tokio::test]
-async fn a_record_is_kept_once_however_often_it_is_found() {
-    let table = Table::new().await;
+async fn a_record_is_kept_once_however_often_it_is_found(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let entry = entry(b"\xff{", "run-1");
     let attempt = mine(&store, &entry, at(0)).await;
@@ -87,9 +87,8 @@ async fn a_record_is_kept_once_however_often_it_is_found() {
     assert_eq!(ttl, (at(5) + hours(90 * 24)).as_second());
 }
 
-#[tokio::test]
-async fn of_twenty_tries_one_keeps_the_record_and_the_others_know_for_how_long() {
-    let table = Table::new().await;
+async fn of_twenty_tries_one_keeps_the_record_and_the_others_know_for_how_long(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let entry = entry(b"\xff{", "run-1");
     let begun = race(|_| {
@@ -103,9 +102,8 @@ async fn of_twenty_tries_one_keeps_the_record_and_the_others_know_for_how_long()
     assert_eq!(begun.iter().filter(|b| **b == theirs).count(), 19);
 }
 
-#[tokio::test]
-async fn a_try_that_died_is_taken_over_and_cannot_confirm_any_more() {
-    let table = Table::new().await;
+async fn a_try_that_died_is_taken_over_and_cannot_confirm_any_more(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let old = entry(b"\xff{", "run-1");
     let dead = mine(&store, &old, at(0)).await;
@@ -124,9 +122,8 @@ async fn a_try_that_died_is_taken_over_and_cannot_confirm_any_more() {
     assert_eq!(begin(&store, &old, at(61)).await, kept);
 }
 
-#[tokio::test]
-async fn nobody_confirms_what_nobody_began() {
-    let table = Table::new().await;
+async fn nobody_confirms_what_nobody_began(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let entry = entry(b"\xff{", "run-1");
     assert!(!confirm(&store, &entry, "01J", &copy(9)).await);
@@ -138,9 +135,8 @@ async fn nobody_confirms_what_nobody_began() {
     assert_eq!(table.items(&pk).await.len(), 0);
 }
 
-#[tokio::test]
-async fn a_copy_that_is_gone_is_made_again_by_one() {
-    let table = Table::new().await;
+async fn a_copy_that_is_gone_is_made_again_by_one(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let entry = entry(b"\xff{", "run-1");
     let attempt = mine(&store, &entry, at(0)).await;
@@ -181,9 +177,8 @@ async fn a_copy_that_is_gone_is_made_again_by_one() {
     assert_eq!(begin(&store, &entry, at(30)).await, kept(11));
 }
 
-#[tokio::test]
-async fn nothing_of_a_record_lies_in_the_ledger_and_damage_is_no_copy() {
-    let table = Table::new().await;
+async fn nothing_of_a_record_lies_in_the_ledger_and_damage_is_no_copy(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let entry = entry(b"a payload to be seen by nobody", "run-1");
     let attempt = mine(&store, &entry, at(0)).await;
@@ -203,9 +198,8 @@ async fn nothing_of_a_record_lies_in_the_ledger_and_damage_is_no_copy() {
 }
 
 /// Anybody can write the headers of a copy: only what is confirmed under an id is known to be kept.
-#[tokio::test]
-async fn only_what_is_confirmed_is_known_to_be_kept() {
-    let table = Table::new().await;
+async fn only_what_is_confirmed_is_known_to_be_kept(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let entry = entry(b"\xff{", "run-1");
     let kept = async || store.quarantined(&entry.dedupe_id).await.unwrap();
@@ -216,4 +210,14 @@ async fn only_what_is_confirmed_is_known_to_be_kept() {
     assert_eq!(kept().await, Some(entry.record.clone()));
     let other = DedupeId("b".repeat(64));
     assert_eq!(store.quarantined(&other).await.unwrap(), None);
+}
+
+on_both_tables! {
+    a_record_is_kept_once_however_often_it_is_found,
+    of_twenty_tries_one_keeps_the_record_and_the_others_know_for_how_long,
+    a_try_that_died_is_taken_over_and_cannot_confirm_any_more,
+    nobody_confirms_what_nobody_began,
+    a_copy_that_is_gone_is_made_again_by_one,
+    nothing_of_a_record_lies_in_the_ledger_and_damage_is_no_copy,
+    only_what_is_confirmed_is_known_to_be_kept,
 }

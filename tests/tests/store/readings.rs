@@ -20,7 +20,7 @@ use offset_guard::wire::CheckpointEvent;
 use offset_guard_tests::context::{Connect, context};
 
 use super::support::{
-    Table, claim, cluster, commit, group, group_key, hours, log, plan_id, recovery,
+    Kind, Table, claim, cluster, commit, group, group_key, hours, log, plan_id, recovery,
 };
 
 /// Brokers on which the group is at 43 until an Apply takes it to 31 in the middle of the first reading.
@@ -111,7 +111,7 @@ impl ReadGroups for Brokers<'_> {
 
 #[tokio::test]
 async fn a_group_that_was_moved_while_it_was_read_is_read_again() {
-    let table = Table::new().await;
+    let table = Table::new(Kind::Memory).await;
     let store = table.store();
     let (recovery, claim) = (recovery(1), claim(1, Timestamp::now() + hours(1)));
     let open = store.open_recovery(&recovery, &claim, Timestamp::now());

@@ -13,7 +13,8 @@ use offset_guard::domain::ids::ExecutionArn;
 use offset_guard::domain::plan::PlanResult;
 use offset_guard::domain::recovery::{Claim, Outcome, Recovery};
 use offset_guard::error::Error;
-use offset_guard::store::{Closed, ErrorClass, Opened, Reporter, Store};
+use offset_guard::failure::ErrorClass;
+use offset_guard::store::{Closed, Opened, Reporter, Store};
 use offset_guard::wire::PlanStep;
 use offset_guard_tests::context::{Connect, context, context_of};
 use offset_guard_tests::step_functions::{MACHINE, STARTED, SimulatedStepFunctions};
@@ -22,7 +23,8 @@ use serde_json::{Value, json};
 use super::approvals::{request, status};
 use super::audits::audit;
 use super::support::{
-    Table, at, claim, execution, group_key, key_of, plan, plan_id, record, recovery,
+    Kind, Table, at, claim, execution, group_key, key_of, on_both_tables, plan, plan_id, record,
+    recovery,
 };
 
 /// An execution of nobody's.
@@ -37,8 +39,8 @@ struct Case {
 
 impl Case {
     /// The recovery of the plan and the execution `1`, opened at `opened_at`.
-    async fn opened_at(opened_at: Timestamp) -> Self {
-        let table = Table::new().await;
+    async fn opened_at(on: Kind, opened_at: Timestamp) -> Self {
+        let table = Table::new(on).await;
         let store = table.store();
         let case = Self {
             store,
@@ -58,8 +60,8 @@ impl Case {
         case
     }
 
-    async fn new() -> Self {
-        Self::opened_at(Timestamp::now()).await
+    async fn new(on: Kind) -> Self {
+        Self::opened_at(on, Timestamp::now()).await
     }
 
     fn context(&self) -> Context {
@@ -158,9 +160,8 @@ fn of_first() -> Value {
     of(&plan_id(1).0, "execution-1")
 }
 
-#[tokio::test]
-async fn a_recovery_whose_execution_runs_cannot_be_ended_by_another() {
-    let case = Case::new().await;
+async fn a_recovery_whose_execution_runs_cannot_be_ended_by_another(on: Kind) {
+    let case = Case::new(on).await;
     case.aws.put("execution-1", "RUNNING");
     case.is_refused(INTRUDER, &of_first(), "runs, and reports by itself")
         .await;
@@ -174,9 +175,8 @@ async fn a_recovery_whose_execution_runs_cannot_be_ended_by_another() {
     }
 }
 
-#[tokio::test]
-async fn a_record_of_an_execution_that_has_no_such_recovery_cannot_be_written() {
-    let case = Case::new().await;
+async fn a_record_of_an_execution_that_has_no_such_recovery_cannot_be_written(on: Kind) {
+    let case = Case::new(on).await;
     case.aws.put("execution-1", "ABORTED");
     let endless = "x".repeat(5_000);
     let cases = [
@@ -211,23 +211,21 @@ async fn a_record_of_an_execution_that_has_no_such_recovery_cannot_be_written() 
     assert_eq!(opened.await.unwrap(), Opened::Yes);
 }
 
-#[tokio::test]
-async fn that_step_functions_does_not_know_an_execution_yet_is_no_proof_that_it_is_over() {
-    let case = Case::new().await;
+async fn that_step_functions_does_not_know_an_execution_yet_is_no_proof_that_it_is_over(on: Kind) {
+    let case = Case::new(on).await;
     case.is_refused(INTRUDER, &of_first(), "not proven").await;
     assert_eq!(case.sweep(None).await.unwrap().reconciling, 0);
     case.is_untouched().await;
     assert!(case.aws.known().is_empty());
 
     // Opened long ago, it is one that Step Functions has forgotten.
-    let case = Case::opened_at(Timestamp::now() - SignedDuration::from_secs(121)).await;
+    let case = Case::opened_at(on, Timestamp::now() - SignedDuration::from_secs(121)).await;
     assert_eq!(case.sweep(None).await.unwrap().reconciling, 1);
     assert!(case.confirm(INTRUDER, &of_first()).await);
 }
 
-#[tokio::test]
-async fn a_recovery_whose_execution_is_over_is_ended_by_one_other() {
-    let case = Case::new().await;
+async fn a_recovery_whose_execution_is_over_is_ended_by_one_other(on: Kind) {
+    let case = Case::new(on).await;
     case.aws.put("execution-1", "ABORTED");
     case.aws.put("first", "RUNNING");
     case.aws.put("second", "RUNNING");
@@ -280,9 +278,8 @@ async fn a_recovery_whose_execution_is_over_is_ended_by_one_other() {
     assert!(case.store.audit_of(&"late".into()).await.unwrap().is_some());
 }
 
-#[tokio::test]
-async fn an_execution_that_was_redriven_in_the_meantime_is_not_reported_on() {
-    let case = Case::new().await;
+async fn an_execution_that_was_redriven_in_the_meantime_is_not_reported_on(on: Kind) {
+    let case = Case::new(on).await;
     case.aws.put("execution-1", "FAILED");
     assert!(case.confirm("first", &of_first()).await);
     case.aws.put("execution-1", "RUNNING");
@@ -295,9 +292,8 @@ async fn an_execution_that_was_redriven_in_the_meantime_is_not_reported_on() {
     assert_eq!((still.closed_at, still.fence), (None, 0));
 }
 
-#[tokio::test]
-async fn the_table_takes_no_record_from_another_execution_that_it_does_not_know() {
-    let case = Case::new().await;
+async fn the_table_takes_no_record_from_another_execution_that_it_does_not_know(on: Kind) {
+    let case = Case::new(on).await;
     for audit in [audit(1, Some(Outcome::NotApplied)), audit(2, None)] {
         let written = case
             .store
@@ -335,9 +331,8 @@ async fn the_table_takes_no_record_from_another_execution_that_it_does_not_know(
     assert_eq!(by_first.unwrap(), Closed::Now);
 }
 
-#[tokio::test]
-async fn no_recovery_is_open_whose_execution_has_its_record() {
-    let table = Table::new().await;
+async fn no_recovery_is_open_whose_execution_has_its_record(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let mut opened_first = 0;
     for n in 0..30 {
@@ -385,9 +380,8 @@ async fn no_recovery_is_open_whose_execution_has_its_record() {
     println!("{opened_first} of 30 were opened before the record");
 }
 
-#[tokio::test]
-async fn an_execution_and_the_one_that_ends_its_recovery_write_one_record() {
-    let table = Table::new().await;
+async fn an_execution_and_the_one_that_ends_its_recovery_write_one_record(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     for n in 0..20 {
         let owned = Recovery {
@@ -424,10 +418,10 @@ async fn an_execution_and_the_one_that_ends_its_recovery_write_one_record() {
     assert_eq!(store.open_recoveries().await.unwrap(), []);
 }
 
-#[tokio::test]
-async fn a_plan_that_was_taken_over_is_ended_with_the_execution_whose_plan_step_failed_after_that()
-{
-    let case = Case::new().await;
+async fn a_plan_that_was_taken_over_is_ended_with_the_execution_whose_plan_step_failed_after_that(
+    on: Kind,
+) {
+    let case = Case::new(on).await;
     let state = json!({
         "plan_id": plan_id(1), "error": {"Error": "OffsetGuard.Transient", "Cause": "throttled"},
     });
@@ -435,15 +429,16 @@ async fn a_plan_that_was_taken_over_is_ended_with_the_execution_whose_plan_step_
     assert_eq!(ended.code, "NOT_APPROVED", "{}", ended.message);
     assert_eq!(case.store.open_recoveries().await.unwrap(), []);
     // Of another one's plan it is only a refused wish.
-    let case = Case::new().await;
+    let case = Case::new(on).await;
     let ended = case.report(INTRUDER, state).await;
     assert_eq!(ended.code, "NOT_PLANNED", "{}", ended.message);
     case.is_untouched().await;
 }
 
-#[tokio::test]
-async fn what_is_no_run_of_the_guard_is_told_to_nobody_and_ends_the_execution_all_the_same() {
-    let case = Case::new().await;
+async fn what_is_no_run_of_the_guard_is_told_to_nobody_and_ends_the_execution_all_the_same(
+    on: Kind,
+) {
+    let case = Case::new(on).await;
     let nowhere = json!({
         "run_id": "01K", "at": at(0), "cluster": "main", "group": "shipment-sync",
     });
@@ -479,9 +474,8 @@ async fn what_is_no_run_of_the_guard_is_told_to_nobody_and_ends_the_execution_al
     case.is_untouched().await;
 }
 
-#[tokio::test]
-async fn a_name_that_anybody_may_choose_neither_stops_the_sweep_nor_hides_from_it() {
-    let case = Case::new().await;
+async fn a_name_that_anybody_may_choose_neither_stops_the_sweep_nor_hides_from_it(on: Kind) {
+    let case = Case::new(on).await;
     let arn = |name: &str| ExecutionArn::child(MACHINE, name).unwrap().0;
     let of_plan = |number: usize| arn(&format!("{}-reconcile-{number}", plan_id(1)));
     case.aws.put("execution-1", "ABORTED");
@@ -530,8 +524,7 @@ async fn a_name_that_anybody_may_choose_neither_stops_the_sweep_nor_hides_from_i
     );
 }
 
-#[tokio::test]
-async fn whoever_takes_every_name_does_not_keep_a_recovery_from_being_ended() {
+async fn whoever_takes_every_name_does_not_keep_a_recovery_from_being_ended(on: Kind) {
     let own = json!({ "reconcile": of_first() });
     let other = json!({ "request": { "group": "another" } });
     let arn = |number: usize| {
@@ -540,7 +533,7 @@ async fn whoever_takes_every_name_does_not_keep_a_recovery_from_being_ended() {
     };
     // With the very input of a reconcile too, before there is anything to end.
     for input in [&other, &own] {
-        let case = Case::new().await;
+        let case = Case::new(on).await;
         let ended = (STARTED, Some(STARTED + 60.0));
         case.aws.put_of("execution-1", "ABORTED", &json!({}), ended);
         for number in 1..=20 {
@@ -565,4 +558,19 @@ async fn whoever_takes_every_name_does_not_keep_a_recovery_from_being_ended() {
         assert_eq!(ended.code, "NOT_APPROVED", "{}", ended.message);
         assert_eq!(case.store.open_recoveries().await.unwrap(), []);
     }
+}
+
+on_both_tables! {
+    a_recovery_whose_execution_runs_cannot_be_ended_by_another,
+    a_record_of_an_execution_that_has_no_such_recovery_cannot_be_written,
+    that_step_functions_does_not_know_an_execution_yet_is_no_proof_that_it_is_over,
+    a_recovery_whose_execution_is_over_is_ended_by_one_other,
+    an_execution_that_was_redriven_in_the_meantime_is_not_reported_on,
+    the_table_takes_no_record_from_another_execution_that_it_does_not_know,
+    no_recovery_is_open_whose_execution_has_its_record,
+    an_execution_and_the_one_that_ends_its_recovery_write_one_record,
+    a_plan_that_was_taken_over_is_ended_with_the_execution_whose_plan_step_failed_after_that,
+    what_is_no_run_of_the_guard_is_told_to_nobody_and_ends_the_execution_all_the_same,
+    a_name_that_anybody_may_choose_neither_stops_the_sweep_nor_hides_from_it,
+    whoever_takes_every_name_does_not_keep_a_recovery_from_being_ended,
 }

@@ -7,11 +7,12 @@ use offset_guard::domain::recovery::{
     AlterAnswer, Claim, Outcome, PartitionOutcome, PreImage, Quiet, Recovery,
 };
 use offset_guard::domain::refusal::{Refusal, Stale};
-use offset_guard::store::{ErrorClass, Opened, Store};
+use offset_guard::failure::ErrorClass;
+use offset_guard::store::{Opened, Store};
 
 use super::support::{
-    Item, Table, at, claim, commit, execution, group_key, noise, partitions, plan_id, race,
-    recovery,
+    Item, Kind, Table, at, claim, commit, execution, group_key, noise, on_both_tables, partitions,
+    plan_id, race, recovery,
 };
 
 async fn open(store: &Store, n: usize) -> Opened {
@@ -31,9 +32,8 @@ async fn stored(store: &Store, n: usize) -> Recovery {
     store.recovery(&plan_id(n)).await.unwrap().unwrap()
 }
 
-#[tokio::test]
-async fn an_opened_recovery_comes_back_and_holds_its_group() {
-    let table = Table::new().await;
+async fn an_opened_recovery_comes_back_and_holds_its_group(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     assert_eq!(store.recovery(&plan_id(1)).await.unwrap(), None);
     assert_eq!(store.claim(&group_key()).await.unwrap(), None);
@@ -47,9 +47,8 @@ async fn an_opened_recovery_comes_back_and_holds_its_group() {
     );
 }
 
-#[tokio::test]
-async fn a_recovery_in_the_midst_of_things_comes_back_as_it_was() {
-    let table = Table::new().await;
+async fn a_recovery_in_the_midst_of_things_comes_back_as_it_was(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let r = Recovery {
         apply_by: Some(at(1)),
@@ -71,9 +70,8 @@ async fn a_recovery_in_the_midst_of_things_comes_back_as_it_was() {
     assert_eq!(stored(&store, 1).await, r);
 }
 
-#[tokio::test]
-async fn of_twenty_executions_one_gets_the_group() {
-    let table = Table::new().await;
+async fn of_twenty_executions_one_gets_the_group(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let outcomes = race(|n| {
         let store = store.clone();
@@ -93,9 +91,8 @@ async fn of_twenty_executions_one_gets_the_group() {
     }
 }
 
-#[tokio::test]
-async fn of_twenty_executions_with_one_plan_one_gets_it() {
-    let table = Table::new().await;
+async fn of_twenty_executions_with_one_plan_one_gets_it(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     // Each in a group of its own, so that only the plan is in the way.
     let outcomes = race(|n| {
@@ -118,9 +115,8 @@ async fn of_twenty_executions_with_one_plan_one_gets_it() {
     assert_eq!((count(Opened::Yes), count(Opened::PlanUsed)), (1, 19));
 }
 
-#[tokio::test]
-async fn a_retried_step_gets_what_it_has_already_twenty_times_at_once() {
-    let table = Table::new().await;
+async fn a_retried_step_gets_what_it_has_already_twenty_times_at_once(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let outcomes = race(|_| {
         let store = store.clone();
@@ -136,9 +132,8 @@ async fn a_retried_step_gets_what_it_has_already_twenty_times_at_once() {
     assert_eq!(held, Some(claim(1, at(1500))));
 }
 
-#[tokio::test]
-async fn a_claim_that_is_over_is_taken_by_one_of_twenty() {
-    let table = Table::new().await;
+async fn a_claim_that_is_over_is_taken_by_one_of_twenty(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     assert_eq!(open(&store, 100).await, Opened::Yes);
     let still = Opened::HeldBy(claim(100, at(1000)));
@@ -162,9 +157,8 @@ async fn a_claim_that_is_over_is_taken_by_one_of_twenty() {
     assert_eq!(store.open_recoveries().await.unwrap().len(), 2);
 }
 
-#[tokio::test]
-async fn a_claim_is_renewed_by_its_owner_alone() {
-    let table = Table::new().await;
+async fn a_claim_is_renewed_by_its_owner_alone(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let renew = async |n, seconds| {
         let renewed = store
@@ -180,9 +174,8 @@ async fn a_claim_is_renewed_by_its_owner_alone() {
     assert_eq!(held, Some(claim(1, at(5000))));
 }
 
-#[tokio::test]
-async fn notes_are_kept_and_need_an_open_recovery() {
-    let table = Table::new().await;
+async fn notes_are_kept_and_need_an_open_recovery(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let plan = plan_id(1);
     let quiet = Quiet {
@@ -226,9 +219,8 @@ async fn notes_are_kept_and_need_an_open_recovery() {
     assert_eq!(stored(&store, 1).await.quiet, None);
 }
 
-#[tokio::test]
-async fn as_many_refusals_as_there_are_partitions_are_kept() {
-    let table = Table::new().await;
+async fn as_many_refusals_as_there_are_partitions_are_kept(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     assert_eq!(open(&store, 1).await, Opened::Yes);
     let refusals: Vec<_> = partitions(10_000)
@@ -255,9 +247,8 @@ async fn as_many_refusals_as_there_are_partitions_are_kept() {
     assert_eq!(raised.refusals, refusals);
 }
 
-#[tokio::test]
-async fn nothing_is_sent_after_the_fence() {
-    let table = Table::new().await;
+async fn nothing_is_sent_after_the_fence(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let plan = plan_id(1);
     let may_send = async || store.may_send(&plan).await.unwrap();
@@ -283,9 +274,8 @@ async fn nothing_is_sent_after_the_fence() {
     assert_eq!(stored(&store, 1).await.apply_until, Some(at(60)));
 }
 
-#[tokio::test]
-async fn a_misspelt_switch_does_not_read_as_one_that_nobody_set() {
-    let table = Table::new().await;
+async fn a_misspelt_switch_does_not_read_as_one_that_nobody_set(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     assert_eq!(store.apply_switch().await.unwrap(), None);
     for (name, value) in [
@@ -304,9 +294,8 @@ async fn a_misspelt_switch_does_not_read_as_one_that_nobody_set() {
     }
 }
 
-#[tokio::test]
-async fn twenty_raise_the_fence_twenty_times() {
-    let table = Table::new().await;
+async fn twenty_raise_the_fence_twenty_times(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     assert_eq!(open(&store, 1).await, Opened::Yes);
     let mut fences = race(|_| {
@@ -325,9 +314,8 @@ async fn twenty_raise_the_fence_twenty_times() {
     assert_eq!(fences, (1..=20).collect::<Vec<_>>());
 }
 
-#[tokio::test]
-async fn the_end_of_one_apply_is_not_the_end_of_a_later_one() {
-    let table = Table::new().await;
+async fn the_end_of_one_apply_is_not_the_end_of_a_later_one(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let plan = plan_id(1);
     assert_eq!(open(&store, 1).await, Opened::Yes);
@@ -355,9 +343,8 @@ fn pre_image(n: usize, count: i32) -> PreImage {
     )
 }
 
-#[tokio::test]
-async fn of_twenty_pre_images_all_are_told_the_one_that_is_kept() {
-    let table = Table::new().await;
+async fn of_twenty_pre_images_all_are_told_the_one_that_is_kept(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     assert_eq!(store.pre_image(&plan_id(1)).await.unwrap(), None);
     let told = race(|n| {
@@ -373,9 +360,8 @@ async fn of_twenty_pre_images_all_are_told_the_one_that_is_kept() {
     assert_eq!(told, vec![kept; 20]);
 }
 
-#[tokio::test]
-async fn a_pre_image_in_chunks_is_never_a_mix_of_two() {
-    let table = Table::new().await;
+async fn a_pre_image_in_chunks_is_never_a_mix_of_two(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let big = |n: usize| {
         let mut image = pre_image(n, 9);
@@ -394,9 +380,8 @@ async fn a_pre_image_in_chunks_is_never_a_mix_of_two() {
     assert_eq!(told, vec![kept; 20]);
 }
 
-#[tokio::test]
-async fn ten_thousand_partitions_have_a_pre_image_answers_and_a_result() {
-    let table = Table::new().await;
+async fn ten_thousand_partitions_have_a_pre_image_answers_and_a_result(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let plan = plan_id(1);
     assert_eq!(open(&store, 1).await, Opened::Yes);
@@ -440,9 +425,8 @@ async fn ten_thousand_partitions_have_a_pre_image_answers_and_a_result() {
     }
 }
 
-#[tokio::test]
-async fn an_accepted_answer_stands_whatever_else_was_heard() {
-    let table = Table::new().await;
+async fn an_accepted_answer_stands_whatever_else_was_heard(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let plan = plan_id(1);
     let rejected = || AlterAnswer::Rejected("UNKNOWN_MEMBER_ID".to_owned());
@@ -465,4 +449,24 @@ async fn an_accepted_answer_stands_whatever_else_was_heard() {
     // Another plan's are another's.
     let other = PlanId("01J0000".to_owned());
     assert_eq!(store.answers(&other).await.unwrap(), BTreeMap::new());
+}
+
+on_both_tables! {
+    an_opened_recovery_comes_back_and_holds_its_group,
+    a_recovery_in_the_midst_of_things_comes_back_as_it_was,
+    of_twenty_executions_one_gets_the_group,
+    of_twenty_executions_with_one_plan_one_gets_it,
+    a_retried_step_gets_what_it_has_already_twenty_times_at_once,
+    a_claim_that_is_over_is_taken_by_one_of_twenty,
+    a_claim_is_renewed_by_its_owner_alone,
+    notes_are_kept_and_need_an_open_recovery,
+    as_many_refusals_as_there_are_partitions_are_kept,
+    nothing_is_sent_after_the_fence,
+    a_misspelt_switch_does_not_read_as_one_that_nobody_set,
+    twenty_raise_the_fence_twenty_times,
+    the_end_of_one_apply_is_not_the_end_of_a_later_one,
+    of_twenty_pre_images_all_are_told_the_one_that_is_kept,
+    a_pre_image_in_chunks_is_never_a_mix_of_two,
+    ten_thousand_partitions_have_a_pre_image_answers_and_a_result,
+    an_accepted_answer_stands_whatever_else_was_heard,
 }

@@ -14,10 +14,11 @@ use offset_guard_tests::context::context_of;
 use serde_json::json;
 
 use super::approvals::link;
-use super::support::{Table, at, claim, execution, group, plan, plan_id, record, recovery};
+use super::support::{
+    Kind, Table, at, claim, execution, group, on_both_tables, plan, plan_id, record, recovery,
+};
 
-#[tokio::test]
-async fn a_move_is_not_hidden_by_another_plan_in_the_place_of_the_one_that_was_approved() {
+async fn a_move_is_not_hidden_by_another_plan_in_the_place_of_the_one_that_was_approved(on: Kind) {
     let approved = plan(plan_id(1), 3);
     let emptied = Plan {
         moves: Vec::new(),
@@ -42,7 +43,7 @@ async fn a_move_is_not_hidden_by_another_plan_in_the_place_of_the_one_that_was_a
         ),
         (PlanResult::Ready(emptied), Outcome::NotApplied, hidden),
     ] {
-        let table = Table::new().await;
+        let table = Table::new(on).await;
         let store = table.store();
         // Beside the plan its record says more, which no digest covers.
         let stored = PlanRecord {
@@ -85,4 +86,8 @@ async fn a_move_is_not_hidden_by_another_plan_in_the_place_of_the_one_that_was_a
         assert_eq!(audit.group, Some(group()), "{code}");
         assert_ne!(audit.reason, "another", "{code}");
     }
+}
+
+on_both_tables! {
+    a_move_is_not_hidden_by_another_plan_in_the_place_of_the_one_that_was_approved,
 }

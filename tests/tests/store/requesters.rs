@@ -1,14 +1,13 @@
 use offset_guard::domain::identity::Identity;
 
-use crate::support::{Table, at};
+use crate::support::{Kind, Table, at, on_both_tables};
 
 fn person(subject: &str) -> Identity {
     Identity::new("https://id.example", subject, "Mara")
 }
 
-#[tokio::test]
-async fn who_asked_first_for_exactly_this_is_who_asked() {
-    let table = Table::new().await;
+async fn who_asked_first_for_exactly_this_is_who_asked(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let (mara, dana) = (person("1"), person("2"));
     let known = async |request| store.requester("key", request, at(1)).await.unwrap();
@@ -29,10 +28,9 @@ async fn who_asked_first_for_exactly_this_is_who_asked() {
     assert_eq!(known("another").await, None);
 }
 
-#[tokio::test]
-async fn a_note_makes_a_plan_somebodys_for_an_hour_and_is_compared_for_a_day() {
+async fn a_note_makes_a_plan_somebodys_for_an_hour_and_is_compared_for_a_day(on: Kind) {
     const HOUR: i64 = 3_600;
-    let table = Table::new().await;
+    let table = Table::new(on).await;
     let store = table.store();
     let (mara, dana) = (person("1"), person("2"));
     let note = async |by, seconds| {
@@ -64,9 +62,8 @@ async fn a_note_makes_a_plan_somebodys_for_an_hour_and_is_compared_for_a_day() {
     assert_eq!(now.unwrap(), Some(dana));
 }
 
-#[tokio::test]
-async fn a_note_of_an_earlier_release_proves_nothing() {
-    let table = Table::new().await;
+async fn a_note_of_an_earlier_release_proves_nothing(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     assert!(
         store
@@ -79,4 +76,10 @@ async fn a_note_of_an_earlier_release_proves_nothing() {
     table.put(old).await;
     let known = store.requester("key", "hash", at(1)).await.unwrap();
     assert_eq!(known, None);
+}
+
+on_both_tables! {
+    who_asked_first_for_exactly_this_is_who_asked,
+    a_note_makes_a_plan_somebodys_for_an_hour_and_is_compared_for_a_day,
+    a_note_of_an_earlier_release_proves_nothing,
 }

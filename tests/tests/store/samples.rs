@@ -6,9 +6,12 @@ use jiff::{SignedDuration, Timestamp};
 use offset_guard::domain::group::{GroupState, GroupType, MemberSeen};
 use offset_guard::domain::guard::sample::{MembersTrouble, PartitionSample, Sample, Trouble};
 use offset_guard::domain::offset::{Fault, TopicId, TopicPartition};
-use offset_guard::store::{ErrorClass, RING_RUNS, Ring, Store};
+use offset_guard::failure::ErrorClass;
+use offset_guard::store::{RING_RUNS, Ring, Store};
 
-use super::support::{Table, at, group_key, hours, log, noise, partitions, race};
+use super::support::{
+    Kind, Table, at, group_key, hours, log, noise, on_both_tables, partitions, race,
+};
 
 const PK: &str = "SAMPLE#5L6g3nShT-eMCtK--X86sw#shipment-sync";
 
@@ -71,9 +74,8 @@ fn runs(ring: &Ring) -> Vec<Timestamp> {
     runs
 }
 
-#[tokio::test]
-async fn the_looks_of_a_run_come_back_as_they_were_oldest_first() {
-    let table = Table::new().await;
+async fn the_looks_of_a_run_come_back_as_they_were_oldest_first(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     assert_eq!(ring(&store, at(0)).await, Ring::default());
     let first = [look(at(0), 1), look(at(0), 6), look(at(0), 12)];
@@ -92,9 +94,8 @@ async fn the_looks_of_a_run_come_back_as_they_were_oldest_first() {
     }
 }
 
-#[tokio::test]
-async fn of_twenty_runs_at_once_one_is_remembered() {
-    let table = Table::new().await;
+async fn of_twenty_runs_at_once_one_is_remembered(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     for seq in [0, 1] {
         let won = race(|n| {
@@ -113,9 +114,8 @@ async fn of_twenty_runs_at_once_one_is_remembered() {
     assert_eq!(ring(&store, at(5000)).await.seq, 2);
 }
 
-#[tokio::test]
-async fn the_oldest_run_makes_room_for_the_newest() {
-    let table = Table::new().await;
+async fn the_oldest_run_makes_room_for_the_newest(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let all: Vec<_> = (0..30).map(|n| at(n * 300)).collect();
     for (seq, run) in (0..).zip(&all) {
@@ -127,9 +127,8 @@ async fn the_oldest_run_makes_room_for_the_newest() {
     assert_eq!(table.items(PK).await.len(), kept + 1);
 }
 
-#[tokio::test]
-async fn the_latest_looks_are_those_of_the_newest_three_runs() {
-    let table = Table::new().await;
+async fn the_latest_looks_are_those_of_the_newest_three_runs(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let latest = async |now| {
         let looks = store.latest_looks(&group_key(), now).await.unwrap();
@@ -150,9 +149,8 @@ async fn the_latest_looks_are_those_of_the_newest_three_runs() {
     assert_eq!(latest(at(runs * 300) + hours(8 * 24)).await, []);
 }
 
-#[tokio::test]
-async fn runs_in_a_storm_share_places() {
-    let table = Table::new().await;
+async fn runs_in_a_storm_share_places(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     for (seq, seconds) in (0..).zip([0, 300, 305, 310, 365, 369]) {
         assert!(put(&store, seq, &[look(at(seconds), 1)]).await);
@@ -163,9 +161,8 @@ async fn runs_in_a_storm_share_places() {
     assert_eq!(runs(&ring), [0, 300, 310, 369].map(at));
 }
 
-#[tokio::test]
-async fn what_is_damaged_or_expired_does_not_blind_the_rest_and_the_ring_heals() {
-    let table = Table::new().await;
+async fn what_is_damaged_or_expired_does_not_blind_the_rest_and_the_ring_heals(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     for (seq, seconds) in (0..).zip([0, 300, 600]) {
         assert!(put(&store, seq, &[look(at(seconds), 1)]).await);
@@ -194,9 +191,8 @@ async fn what_is_damaged_or_expired_does_not_blind_the_rest_and_the_ring_heals()
     assert_eq!(expired.seq, healed.seq, "it goes on where it stood");
 }
 
-#[tokio::test]
-async fn looks_that_do_not_fit_an_item_go_into_chunks() {
-    let table = Table::new().await;
+async fn looks_that_do_not_fit_an_item_go_into_chunks(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let looks = [5, 10, 15].map(|after| {
         let mut look = look(at(0), after);
@@ -227,7 +223,7 @@ async fn looks_that_do_not_fit_an_item_go_into_chunks() {
 
 #[tokio::test]
 async fn without_a_table_there_is_an_error_and_not_an_empty_ring() {
-    let table = Table::new().await;
+    let table = Table::real().await;
     let store = table.beside("no-such-table");
     let error = store.samples(&group_key(), at(0)).await;
     let error = error.unwrap_err();
@@ -235,4 +231,14 @@ async fn without_a_table_there_is_an_error_and_not_an_empty_ring() {
         (error.operation, error.class),
         ("samples", ErrorClass::Internal)
     );
+}
+
+on_both_tables! {
+    the_looks_of_a_run_come_back_as_they_were_oldest_first,
+    of_twenty_runs_at_once_one_is_remembered,
+    the_oldest_run_makes_room_for_the_newest,
+    the_latest_looks_are_those_of_the_newest_three_runs,
+    runs_in_a_storm_share_places,
+    what_is_damaged_or_expired_does_not_blind_the_rest_and_the_ring_heals,
+    looks_that_do_not_fit_an_item_go_into_chunks,
 }

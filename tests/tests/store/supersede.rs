@@ -4,7 +4,9 @@ use offset_guard::store::{Decided, Lapse, Opened, Reporter, Store};
 
 use super::approvals::{approve, link, request, status};
 use super::audits::audit;
-use super::support::{Table, at, claim, execution, group_key, plan_id, race, recovery};
+use super::support::{
+    Kind, Table, at, claim, execution, group_key, on_both_tables, plan_id, race, recovery,
+};
 
 /// The recovery 1, which waits for its approval where `asked`.
 async fn waiting(store: &Store, asked: bool) {
@@ -36,10 +38,9 @@ async fn nothing_happened(store: &Store, there: &Recovery) {
     assert_eq!(store.open_recoveries().await.unwrap().len(), 1);
 }
 
-#[tokio::test]
-async fn a_recovery_that_waits_gives_way_and_can_never_be_approved_or_applied() {
+async fn a_recovery_that_waits_gives_way_and_can_never_be_approved_or_applied(on: Kind) {
     for asked in [true, false] {
-        let table = Table::new().await;
+        let table = Table::new(on).await;
         let store = table.store();
         waiting(&store, asked).await;
         assert!(supersede(&store, 2).await);
@@ -75,10 +76,9 @@ async fn a_recovery_that_waits_gives_way_and_can_never_be_approved_or_applied() 
     }
 }
 
-#[tokio::test]
-async fn a_recovery_that_is_decided_admitted_or_over_stays() {
+async fn a_recovery_that_is_decided_admitted_or_over_stays(on: Kind) {
     for how in ["approved", "expired", "admitted", "fenced", "another claim"] {
-        let table = Table::new().await;
+        let table = Table::new(on).await;
         let store = table.store();
         waiting(&store, true).await;
         match how {
@@ -109,9 +109,8 @@ async fn a_recovery_that_is_decided_admitted_or_over_stays() {
     }
 }
 
-#[tokio::test]
-async fn of_a_decision_and_a_request_at_the_same_moment_one_stands() {
-    let table = Table::new().await;
+async fn of_a_decision_and_a_request_at_the_same_moment_one_stands(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     waiting(&store, true).await;
     // The first is the person who decides, the others ask for plans of their own.
@@ -134,9 +133,8 @@ async fn of_a_decision_and_a_request_at_the_same_moment_one_stands() {
     assert_eq!(open.len(), if approved { 1 } else { 2 });
 }
 
-#[tokio::test]
-async fn the_end_of_a_superseded_recovery_leaves_the_other_its_group() {
-    let table = Table::new().await;
+async fn the_end_of_a_superseded_recovery_leaves_the_other_its_group(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     waiting(&store, true).await;
     assert!(supersede(&store, 2).await);
@@ -146,4 +144,11 @@ async fn the_end_of_a_superseded_recovery_leaves_the_other_its_group() {
     assert_eq!(held, Some(claim(2, at(2000))));
     let open = store.open_recoveries().await.unwrap();
     assert_eq!(open, [(plan_id(2), execution(2))]);
+}
+
+on_both_tables! {
+    a_recovery_that_waits_gives_way_and_can_never_be_approved_or_applied,
+    a_recovery_that_is_decided_admitted_or_over_stays,
+    of_a_decision_and_a_request_at_the_same_moment_one_stands,
+    the_end_of_a_superseded_recovery_leaves_the_other_its_group,
 }

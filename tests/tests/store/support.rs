@@ -6,10 +6,7 @@ use std::future::Future;
 use aws_credential_types::Credentials;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
-    ScalarAttributeType,
-};
+use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::{SignedDuration, Timestamp};
 use offset_guard::domain::checkpoint::{Checkpoint, CheckpointPartition, CheckpointTopic};
 use offset_guard::domain::group::{GroupState, GroupType};
@@ -23,48 +20,67 @@ use offset_guard::domain::plan::{
 };
 use offset_guard::domain::recovery::{Claim, Recovery};
 pub(crate) use offset_guard::domain::testing::at_second as at;
-use offset_guard::store::Store;
+use offset_guard::store::testing::MemoryTable;
+use offset_guard::store::{DynamoTable, Store};
 use offset_guard_local::kafka::Version;
 use offset_guard_local::stack::Stack;
+use offset_guard_tests::bare::create_table;
 use offset_guard_tests::shared_options;
 
 pub(crate) type Item = HashMap<String, AttributeValue>;
 
+/// Which table a contract is held to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kind {
+    /// DynamoDB of the local AWS.
+    Dynamo,
+    /// The one in memory, which needs no services.
+    Memory,
+}
+
+/// Makes two tests of each function: one on a table of the local AWS, one in memory.
+///
+/// `cargo test -p offset-guard-tests --test store in_memory` runs those that need no services.
+macro_rules! on_both_tables {
+    ($($contract:ident),* $(,)?) => {
+        mod on_the_local_aws {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $contract() {
+                super::$contract(crate::support::Kind::Dynamo).await;
+            })*
+        }
+
+        mod in_memory {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $contract() {
+                super::$contract(crate::support::Kind::Memory).await;
+            })*
+        }
+    };
+}
+
+pub(crate) use on_both_tables;
+
 /// A new, empty table, and a way to look at it and to damage it that does not go through the store.
-pub(crate) struct Table {
+pub(crate) enum Table {
+    Dynamo(Dynamo),
+    Memory(MemoryTable),
+}
+
+/// A table of the local AWS.
+pub(crate) struct Dynamo {
     client: Client,
     name: String,
     /// Holds the stack for as long as the table is used.
     _stack: Stack,
 }
 
-impl Table {
-    pub(crate) async fn new() -> Self {
+impl Dynamo {
+    async fn new() -> Self {
         let stack = Stack::shared(&shared_options(Version::V4)).await.unwrap();
         let client = client(stack.aws_endpoint());
         let name = format!("store-{}", ulid::Ulid::generate());
-        let key = |name: &str, kind: KeyType| {
-            let key = KeySchemaElement::builder();
-            key.attribute_name(name).key_type(kind).build().unwrap()
-        };
-        let text = |name: &str| {
-            AttributeDefinition::builder()
-                .attribute_name(name)
-                .attribute_type(ScalarAttributeType::S)
-                .build()
-                .unwrap()
-        };
-        client
-            .create_table()
-            .table_name(&name)
-            .billing_mode(BillingMode::PayPerRequest)
-            .attribute_definitions(text("pk"))
-            .attribute_definitions(text("sk"))
-            .key_schema(key("pk", KeyType::Hash))
-            .key_schema(key("sk", KeyType::Range))
-            .send()
-            .await
-            .unwrap();
+        create_table(&client, &name).await.unwrap();
         Self {
             client,
             name,
@@ -73,12 +89,12 @@ impl Table {
     }
 
     pub(crate) fn store(&self) -> Store {
-        Store::new(self.client.clone(), self.name.clone())
+        Store::new(DynamoTable::new(self.client.clone(), self.name.clone()))
     }
 
     /// The store of another table that need not exist.
     pub(crate) fn beside(&self, name: &str) -> Store {
-        Store::new(self.client.clone(), name.to_owned())
+        Store::new(DynamoTable::new(self.client.clone(), name.to_owned()))
     }
 
     /// Everything under `pk`, in the order of the sort keys.
@@ -111,12 +127,12 @@ impl Table {
         (page.items().len(), page.last_evaluated_key.is_some())
     }
 
-    pub(crate) async fn put(&self, item: Item) {
+    async fn put(&self, item: Item) {
         let put = self.client.put_item().table_name(&self.name);
         put.set_item(Some(item)).send().await.unwrap();
     }
 
-    pub(crate) async fn delete(&self, item: &Item) {
+    async fn delete(&self, item: &Item) {
         self.client
             .delete_item()
             .table_name(&self.name)
@@ -125,6 +141,49 @@ impl Table {
             .send()
             .await
             .unwrap();
+    }
+}
+
+impl Table {
+    pub(crate) async fn new(on: Kind) -> Self {
+        match on {
+            Kind::Dynamo => Self::Dynamo(Dynamo::new().await),
+            Kind::Memory => Self::Memory(MemoryTable::new()),
+        }
+    }
+
+    /// A table of the local AWS, for what only that one shows.
+    pub(crate) async fn real() -> Dynamo {
+        Dynamo::new().await
+    }
+
+    pub(crate) fn store(&self) -> Store {
+        match self {
+            Self::Dynamo(table) => table.store(),
+            Self::Memory(table) => Store::new(table.clone()),
+        }
+    }
+
+    /// Everything under `pk`, in the order of the sort keys.
+    pub(crate) async fn items(&self, pk: &str) -> Vec<Item> {
+        match self {
+            Self::Dynamo(table) => table.items(pk).await,
+            Self::Memory(table) => table.items(pk),
+        }
+    }
+
+    pub(crate) async fn put(&self, item: Item) {
+        match self {
+            Self::Dynamo(table) => table.put(item).await,
+            Self::Memory(table) => assert!(table.insert(item)),
+        }
+    }
+
+    pub(crate) async fn delete(&self, item: &Item) {
+        match self {
+            Self::Dynamo(table) => table.delete(item).await,
+            Self::Memory(table) => assert!(table.remove(item)),
+        }
     }
 }
 

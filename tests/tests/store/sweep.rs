@@ -3,11 +3,10 @@ use offset_guard::error::Error;
 use offset_guard::store::Opened;
 use offset_guard_tests::context::context_of;
 
-use super::support::{Table, at, claim, execution, recovery};
+use super::support::{Kind, Table, at, claim, execution, on_both_tables, recovery};
 
-#[tokio::test]
-async fn a_sweep_that_leaves_something_open_fails() {
-    let table = Table::new().await;
+async fn a_sweep_that_leaves_something_open_fails(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     let ctx = context_of(&store);
     let sweep = async |execution| sweep::sweep_recoveries(&ctx, execution).await;
@@ -21,4 +20,8 @@ async fn a_sweep_that_leaves_something_open_fails() {
         let left = sweep(execution).await.unwrap_err();
         assert!(matches!(left, Error::Stuck { recoveries: 1 }), "{left}");
     }
+}
+
+on_both_tables! {
+    a_sweep_that_leaves_something_open_fails,
 }

@@ -15,7 +15,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use url::Url;
 
-use super::support::{Table, at, claim, execution, plan, plan_id, record, recovery};
+use super::support::{
+    Kind, Table, at, claim, execution, on_both_tables, plan, plan_id, record, recovery,
+};
 
 /// A Slack that takes messages or has had too many for an hour, and how many it took.
 struct Channel {
@@ -71,9 +73,8 @@ async fn newest(store: &Store) -> (LinkHash, Approval) {
     store.approval_of(&plan_id(1)).await.unwrap().unwrap()
 }
 
-#[tokio::test]
-async fn what_slack_has_no_room_for_is_asked_again_by_the_sweep_until_it_is_told() {
-    let table = Table::new().await;
+async fn what_slack_has_no_room_for_is_asked_again_by_the_sweep_until_it_is_told(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     waiting(&store, 3_000).await;
     let channel = Channel::full().await;
@@ -123,9 +124,8 @@ async fn what_slack_has_no_room_for_is_asked_again_by_the_sweep_until_it_is_told
 }
 
 /// The execution is out of reach here, so that its end shows as an error.
-#[tokio::test]
-async fn what_nobody_can_be_told_of_in_time_or_by_a_sweep_fails_its_task() {
-    let table = Table::new().await;
+async fn what_nobody_can_be_told_of_in_time_or_by_a_sweep_fails_its_task(on: Kind) {
+    let table = Table::new(on).await;
     let store = table.store();
     waiting(&store, 100).await;
     let channel = Channel::full().await;
@@ -147,4 +147,9 @@ async fn what_nobody_can_be_told_of_in_time_or_by_a_sweep_fails_its_task() {
     ask(true).await.unwrap();
     let given_up = ask_again(&ctx, asking(true)).await;
     assert!(given_up.is_err(), "{given_up:?}");
+}
+
+on_both_tables! {
+    what_slack_has_no_room_for_is_asked_again_by_the_sweep_until_it_is_told,
+    what_nobody_can_be_told_of_in_time_or_by_a_sweep_fails_its_task,
 }

@@ -196,7 +196,7 @@ pub(crate) fn api(project: &Project) -> Vec<String> {
             ));
         }
     }
-    let known = BTreeSet::from(ROUTES);
+    let known = BTreeSet::from(ROUTES.map(|(key, _)| key));
     for route in routes.difference(&known) {
         wrong.push(format!("{route} is a route that the webhook does not know"));
     }

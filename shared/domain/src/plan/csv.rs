@@ -1,8 +1,11 @@
-//! A plan's canonical form: a CSV that a person can read, and whose SHA-256 is the plan's digest.
+//! A plan's canonical form: a CSV whose SHA-256 is the plan's digest.
+//!
+//! It holds codes and values and no sentence, so that another wording makes no plan stale. The page shows the sentences.
 
 use std::fmt::Write as _;
 
 use data_encoding::HEXLOWER;
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::{Plan, PlanDigest};
@@ -25,7 +28,7 @@ impl Plan {
     #[must_use]
     pub fn to_csv(&self) -> String {
         let mut rows = Rows::new();
-        rows.add(["row", "name", "value"]);
+        rows.add(["row", "name", "value", "facts"]);
         self.add_fields(&mut rows);
         self.add_moves(&mut rows);
         self.add_skips(&mut rows);
@@ -40,8 +43,21 @@ impl Plan {
     }
 
     fn add_fields(&self, rows: &mut Rows) {
-        let mut field = |name: &str, value: String| rows.add(["field", name, &value]);
-        field("csv_version", self.csv_version.to_string());
+        let mut field_with =
+            |name: &str, value: &str, facts: &str| rows.add(["field", name, value, facts]);
+        field_with("csv_version", &self.csv_version.to_string(), "");
+        let source: &str = (&self.source).into();
+        field_with("source", source, &facts(&self.source));
+        let (requester, identity) = match &self.requester {
+            Requester::Unverified => ("UNVERIFIED", String::new()),
+            Requester::Guard => ("GUARD", String::new()),
+            Requester::Verified(identity) => ("VERIFIED", cell(&json(identity))),
+        };
+        field_with("requester", requester, &identity);
+        for warning in &self.warnings {
+            field_with("warning", warning.into(), &facts(warning));
+        }
+        let mut field = |name: &str, value: String| field_with(name, &value, "");
         field("plan", cell(&self.id.0));
         field("cluster", cell(&self.cluster));
         field("cluster_id", cell(&self.cluster_id.0));
@@ -57,16 +73,9 @@ impl Plan {
         );
         field("waits_for_empty", self.waits_for_empty.to_string());
         field("drift_limit", self.drift_limit.to_string());
-        field("source", cell(&self.source.to_string()));
         let disowns = self.disowns.map(|disowns| disowns.after.to_string());
         field("disowns_after", disowns.unwrap_or_default());
         field("requested_by", cell(&self.requested_by));
-        let requester = match &self.requester {
-            Requester::Unverified => String::new(),
-            Requester::Guard => "guard".to_owned(),
-            Requester::Verified(identity) => cell(&format!("verified: {identity}")),
-        };
-        field("requester", requester);
         if let Requester::Verified(identity) = &self.requester {
             for alias in identity.aliases() {
                 field("requester_alias", cell(alias));
@@ -74,9 +83,6 @@ impl Plan {
         }
         field("four_eyes", self.four_eyes.to_string());
         field("reason", cell(&self.reason));
-        for warning in &self.warnings {
-            field("warning", cell(&warning.to_string()));
-        }
     }
 
     fn add_moves(&self, rows: &mut Rows) {
@@ -140,12 +146,16 @@ impl Plan {
             "value_bytes",
             "fingerprint",
             "dedupe_id",
-            "failure",
+            "validator",
+            "problem",
             "kept",
+            "copy",
         ]);
         for skipped in &self.skips {
             let [topic, partition] = place(&skipped.partition);
             let record = &skipped.record;
+            let [validator, problem] = failure(skipped);
+            let (kept, copy) = kept(&skipped.kept);
             rows.add([
                 "passed over",
                 &topic,
@@ -158,8 +168,10 @@ impl Plan {
                 &some(record.value_bytes),
                 &cell(&record.fingerprint.0),
                 &cell(&skipped.dedupe_id.to_string()),
-                &failure(skipped),
-                &kept(&skipped.kept),
+                &validator,
+                &problem,
+                kept,
+                &copy,
             ]);
         }
     }
@@ -168,10 +180,10 @@ impl Plan {
         if self.left_alone.is_empty() {
             return;
         }
-        rows.add(["row", "topic", "partition", "why"]);
+        rows.add(["row", "topic", "partition", "why", "facts"]);
         for (partition, why) in &self.left_alone {
             let [topic, partition] = place(partition);
-            rows.add(["left alone", &topic, &partition, &cell(&why.to_string())]);
+            rows.add(["left alone", &topic, &partition, why.into(), &facts(why)]);
         }
     }
 }
@@ -254,19 +266,38 @@ fn metadata(bytes: &[u8]) -> String {
     }
 }
 
-fn failure(skipped: &SkippedRecord) -> String {
-    skipped.failure.as_ref().map_or_else(
-        || "no validator fails".to_owned(),
-        |failure| cell(&format!("fails {}: {}", failure.validator, failure.problem)),
-    )
+/// The validator that a record fails, and what it finds wrong.
+fn failure(skipped: &SkippedRecord) -> [String; 2] {
+    skipped
+        .failure
+        .as_ref()
+        .map_or_else(Default::default, |failure| {
+            [cell(&failure.validator.to_string()), cell(&failure.problem)]
+        })
 }
 
-fn kept(kept: &Kept) -> String {
+fn kept(kept: &Kept) -> (&'static str, String) {
     match kept {
-        Kept::In(copy) => cell(&format!("kept at {copy}")),
-        Kept::No => "NOT KEPT".to_owned(),
-        Kept::NotYet => "not kept yet".to_owned(),
+        Kept::In(copy) => ("KEPT", cell(&copy.to_string())),
+        Kept::No => ("NOT_KEPT", String::new()),
+        Kept::NotYet => ("NOT_KEPT_YET", String::new()),
     }
+}
+
+/// What a value says beside its variant, as JSON; empty where that is nothing.
+fn facts(value: &impl Serialize) -> String {
+    // `{"Variant":facts}`, or the name alone. Written as text, whose fields stand in the order of the declaration.
+    let json = json(value);
+    let facts = json.strip_suffix('}').and_then(|json| json.split_once(':'));
+    facts.map_or_else(String::new, |(_, facts)| cell(facts))
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "values with names as keys always have a form in JSON: a failure is a bug"
+)]
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("a value is written as JSON")
 }
 
 #[cfg(test)]
@@ -347,6 +378,33 @@ mod tests {
                 [texts[0].clone(), texts[2].clone(), texts[3].clone()]);
             let moved = rows.iter().find(|row| row[0] == "move").unwrap();
             prop_assert_eq!(text(&moved[1]), texts[1].clone());
+        }
+
+        /// What people read of a plan is no part of it.
+        #[test]
+        fn the_form_holds_no_sentence(topic in arb_text(), partitions in 1..90_usize) {
+            let mut plan = Scene::incident().ready();
+            plan.warnings = vec![
+                Warning::TopicIdUnknown { topic: topic.clone() },
+                Warning::Removes { partitions },
+                Warning::AssignOnly,
+            ];
+            let csv = plan.to_csv();
+            for warning in &plan.warnings {
+                prop_assert!(!csv.contains(&warning.to_string()), "{}", warning);
+            }
+            prop_assert!(!csv.contains(&plan.source.to_string()));
+            for (_, why) in &plan.left_alone {
+                prop_assert!(!csv.contains(&why.to_string()));
+            }
+            // Another value is another digest, and the same one is the same.
+            let mut other = plan.clone();
+            other.warnings[0] = Warning::TopicIdUnknown { topic: format!("{topic}x") };
+            prop_assert_ne!(other.digest(), plan.digest());
+            other.warnings[0] = plan.warnings[0].clone();
+            prop_assert_eq!(other.digest(), plan.digest());
+            other.warnings[1] = Warning::MetadataDropped { partitions };
+            prop_assert_ne!(other.digest(), plan.digest(), "the same facts under another code");
         }
 
         #[test]

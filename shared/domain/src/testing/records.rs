@@ -32,7 +32,6 @@ pub fn header(of: &Checkpoint) -> CheckpointHeader {
         ended_at: of.ended_at,
         disowned: Disowned::default(),
         anomalies: of.anomalies.clone(),
-        pinned: false,
         expires_at: None,
     }
 }

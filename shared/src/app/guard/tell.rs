@@ -5,8 +5,7 @@ use serde_json::json;
 use super::group::Watched;
 use crate::domain::guard::run::{GuardRun, LastAlert, is_news};
 use crate::error::Error;
-use crate::failure::chain;
-use crate::store::ErrorClass;
+use crate::failure::{ErrorClass, chain};
 use crate::wire::guard::AlertRef;
 
 /// Keeps `run` and starts the execution that tells of it, if it is news.

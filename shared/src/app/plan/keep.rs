@@ -5,7 +5,8 @@ use crate::domain::plan::{PlanRecord, PlanResult, partitions};
 use crate::domain::reasons;
 use crate::domain::text::{count, grouped};
 use crate::error::Error;
-use crate::store::{ErrorClass, Store};
+use crate::failure::ErrorClass;
+use crate::store::Store;
 use crate::wire::{PlanAnswer, PlanVerdict};
 
 /// Stores a record and answers with it, or with what another try of the step stored.

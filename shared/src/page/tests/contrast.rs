@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::page::view::CSS;
+use crate::page::style::CSS;
 
 /// Texts, which need 4.5 to 1.
 const TEXTS: [(&str, &str); 11] = [

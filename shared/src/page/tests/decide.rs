@@ -1,16 +1,17 @@
 use super::*;
 use crate::domain::approval::Decision;
 use crate::domain::identity::{Identity, Requester};
+use crate::page::ask::{Ask, read_ask};
+use crate::page::fault::PageFault;
+use crate::page::fault_page::render_fault;
 use crate::page::form::Form;
 use crate::page::look::Step;
-use crate::page::problem::Problem;
 use crate::page::token::Signed;
-use crate::page::{Ask, ask};
 
 fn status(request: &Request) -> u16 {
-    match ask(request, &public_url()) {
+    match read_ask(request, &public_url()) {
         Ok(_) => 200,
-        Err(problem) => problem.response().status,
+        Err(problem) => render_fault(&problem).status,
     }
 }
 
@@ -42,21 +43,23 @@ fn what_is_no_request_of_this_page_has_its_own_status() {
         assert_eq!(status(&post(id, &[])), 404, "{id}");
     }
     assert_eq!(status(&post(id, &[("reason", &"x".repeat(9_000))])), 413);
-    let mut odd = post(id, &[]);
-    odd.headers
-        .insert("origin", HeaderValue::from_static("https://evil.example"));
-    assert_eq!(status(&odd), 403);
-    odd.headers
-        .insert("content-type", HeaderValue::from_static("application/json"));
+    let odd = |content_type| {
+        request(Method::POST, id)
+            .with_header("origin", "https://evil.example")
+            .with_header("content-type", content_type)
+    };
+    let foreign = odd("application/x-www-form-urlencoded");
+    assert_eq!(status(&foreign), 403);
+    let odd = odd("application/json");
     assert_eq!(status(&odd), 415);
-    odd.body = None;
+    let odd = odd.with_body("%%%".to_owned(), true);
     assert_eq!(status(&odd), 400);
 }
 
 #[test]
 fn a_refused_method_is_told_which_there_are() {
-    let refused = ask(&request(Method::PUT, link().expose()), &public_url());
-    let headers = refused.unwrap_err().response().headers();
+    let refused = read_ask(&request(Method::PUT, link().expose()), &public_url());
+    let headers = render_fault(&refused.unwrap_err()).headers;
     assert_eq!(headers.get("allow").unwrap(), "GET, HEAD, POST");
 }
 
@@ -65,7 +68,7 @@ fn judge(case: &ApprovalCase, form: &Form, now: Timestamp) -> Result<Step, u16> 
     let (link, key) = (link(), key());
     look(&link, &key, now)
         .judge(case, form)
-        .map_err(|problem| problem.response().status)
+        .map_err(|problem| render_fault(&problem).status)
 }
 
 /// The form as a browser takes it from the page and sends it.
@@ -81,7 +84,7 @@ fn form(case: &ApprovalCase, decision: Decision, group: &str) -> Form {
         ("group", group),
         ("reason", "not tonight"),
     ];
-    match ask(&post(link().expose(), &fields), &public_url()) {
+    match read_ask(&post(link().expose(), &fields), &public_url()) {
         Ok((_, Ask::Decide(form))) => form,
         other => panic!("{other:?}"),
     }
@@ -189,7 +192,7 @@ fn untouched_forms(page: &str) -> Vec<Form> {
                 .iter()
                 .map(|(n, v)| (n.as_str(), v.as_str()))
                 .collect();
-            match ask(&post(link().expose(), &fields), &public_url()) {
+            match read_ask(&post(link().expose(), &fields), &public_url()) {
                 Ok((_, Ask::Decide(form))) => form,
                 other => panic!("{other:?}"),
             }
@@ -291,7 +294,7 @@ fn a_form_without_this_pages_token_is_refused() {
     let elsewhere = LinkId::random().unwrap();
     let key = key();
     let judged = look(&elsewhere, &key, now()).judge(&case, &good);
-    assert!(matches!(judged, Err(Problem::Token(_))), "another link's");
+    assert!(matches!(judged, Err(PageFault::Token(_))), "another link's");
 }
 
 #[test]
@@ -365,7 +368,7 @@ fn a_decision_that_met_nobody_or_did_not_arrive_says_so() {
     let stuck = look.not_delivered(&case).unwrap();
     assert_eq!(stuck.status, 503);
     assert!(stuck.body.contains("Send the decision again"));
-    assert!(stuck.headers().contains_key("retry-after"));
+    assert!(stuck.headers.contains_key("retry-after"));
 }
 
 #[test]

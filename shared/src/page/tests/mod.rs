@@ -9,11 +9,10 @@ mod signin;
 
 use std::collections::BTreeMap;
 
-use aws_lambda_events::http::{HeaderMap, HeaderValue, Method};
+use aws_lambda_events::http::Method;
 use jiff::{SignedDuration, Timestamp};
 use url::Url;
 
-use super::http::Request;
 use super::look::Look;
 use super::token::FormKey;
 use crate::app::approval_case::ApprovalCase;
@@ -27,6 +26,7 @@ use crate::domain::plan::{LeftAlone, Plan, Source, Warning};
 use crate::domain::recovery::Recovery;
 use crate::domain::testing::pending_approval;
 use crate::domain::testing::shown::{moved, plan, skip};
+use crate::http::Request;
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
@@ -97,27 +97,19 @@ fn decided(status: ApprovalStatus) -> ApprovalCase {
 }
 
 fn request(method: Method, id: &str) -> Request {
-    Request {
-        method,
-        id: id.to_owned(),
-        query: String::new(),
-        headers: HeaderMap::new(),
-        body: Some(Vec::new()),
-    }
+    let mut request = Request::default();
+    request.method = Some(method);
+    request.path = format!("/approvals/{id}");
+    request
 }
 
 fn post(id: &str, fields: &[(&str, &str)]) -> Request {
-    let mut request = request(Method::POST, id);
-    let headers = &mut request.headers;
-    headers.insert("origin", HeaderValue::from_static("https://guard.example"));
-    headers.insert(
-        "content-type",
-        HeaderValue::from_static("application/x-www-form-urlencoded"),
-    );
     let mut body = url::form_urlencoded::Serializer::new(String::new());
     body.extend_pairs(fields);
-    request.body = Some(body.finish().into_bytes());
-    request
+    request(Method::POST, id)
+        .with_header("origin", "https://guard.example")
+        .with_header("content-type", "application/x-www-form-urlencoded")
+        .with_body(body.finish(), false)
 }
 
 fn public_url() -> Url {

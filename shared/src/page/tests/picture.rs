@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::page::chart::{Chart, chart, pictured};
+use crate::page::chart::{Chart, draw_chart, pictured};
 
 /// The picture's size, as `chart.html` has it.
 const SIZE: (f64, f64) = (358.0, 176.0);
@@ -12,7 +12,7 @@ fn texts(chart: &Chart) -> Vec<&str> {
 
 #[test]
 fn it_shows_the_way_here_the_source_and_the_way_back() {
-    let picture = chart(&plan(), &past()).unwrap();
+    let picture = draw_chart(&plan(), &past()).unwrap();
     assert_eq!(
         texts(&picture),
         ["16:00", "source 01:00", "current 43", "target 31"]
@@ -44,7 +44,7 @@ fn it_shows_the_way_here_the_source_and_the_way_back() {
 fn it_goes_up_where_the_plan_goes_forward() {
     let mut plan = plan();
     plan.moves = vec![moved("shipments", 1, 31, 1_000)];
-    let picture = chart(&plan, &past()).unwrap();
+    let picture = draw_chart(&plan, &past()).unwrap();
     let arrow = picture.arrow.as_ref().unwrap();
     assert!(arrow.to < arrow.from);
     let label = |start: &str| {
@@ -60,13 +60,13 @@ fn it_goes_up_where_the_plan_goes_forward() {
 fn it_breaks_where_nothing_was_committed() {
     let mut past = past();
     past[5].offset = None;
-    let picture = chart(&plan(), &past).unwrap();
+    let picture = draw_chart(&plan(), &past).unwrap();
     assert_eq!(picture.lines.len(), 2);
     assert_eq!(picture.dots.len(), 9);
 
     let mut plan = plan();
     plan.moves[0].from = None;
-    let picture = chart(&plan, &past).unwrap();
+    let picture = draw_chart(&plan, &past).unwrap();
     assert!(picture.current.is_none() && picture.arrow.is_none());
     assert!(picture.description.ends_with("from no commit to 31."));
 }
@@ -75,13 +75,16 @@ fn it_breaks_where_nothing_was_committed() {
 fn without_a_past_there_is_none() {
     let mut plan = plan();
     // The source alone is a past.
-    assert!(chart(&plan, &[]).is_some());
+    assert!(draw_chart(&plan, &[]).is_some());
     plan.source = Source::Earliest;
-    assert!(chart(&plan, &[]).is_none());
+    assert!(draw_chart(&plan, &[]).is_none());
     plan.source = Source::Timestamp {
         at: plan.created_at + minutes(1),
     };
-    assert!(chart(&plan, &[]).is_none(), "a source in the time to come");
+    assert!(
+        draw_chart(&plan, &[]).is_none(),
+        "a source in the time to come"
+    );
 }
 
 #[test]
@@ -118,7 +121,7 @@ proptest! {
                 disowned: before % 2 == 0,
             })
             .collect();
-        let Some(picture) = chart(&plan, &past) else { return Ok(()) };
+        let Some(picture) = draw_chart(&plan, &past) else { return Ok(()) };
         let mut places: Vec<(f64, f64)> = picture.dots.iter().map(|d| (d.at.x, d.at.y)).collect();
         places.extend(picture.labels.iter().map(|l| (l.at.x, l.at.y)));
         places.extend(picture.current.iter().chain(&picture.source).map(|s| (s.x, s.y)));

@@ -5,9 +5,11 @@ use super::*;
 use crate::domain::audit::{Audit, AuditStatus};
 use crate::domain::recovery::{Outcome, PartitionOutcome, Quiet};
 use crate::domain::refusal::Refusal;
-use crate::page::http::Response;
-use crate::page::view::CSS;
-use crate::page::{Ask, ask, number, table};
+use crate::http::{BodyFault, Response};
+use crate::page::ask::{Ask, link_text, read_ask, read_number};
+use crate::page::csv_parts::answer_csv;
+use crate::page::responses::redirect;
+use crate::page::style::CSS;
 
 fn shown(case: &ApprovalCase) -> Response {
     look(&link(), &key(), now()).show(case).unwrap()
@@ -26,7 +28,7 @@ fn snapshot(name: &str, html: &str) {
 }
 
 fn header(response: &Response, name: &str) -> String {
-    let headers = response.headers();
+    let headers = &response.headers;
     let value = headers.get(name).and_then(|value| value.to_str().ok());
     value.unwrap_or_default().to_owned()
 }
@@ -176,11 +178,7 @@ fn hostile_names_are_text_and_can_be_seen() {
 #[test]
 fn every_response_says_that_it_is_private_and_inert() {
     let style = data_encoding::BASE64.encode(&Sha256::digest(CSS));
-    for response in [
-        shown(&pending()),
-        table::csv(&pending(), 1),
-        Response::see_other("x"),
-    ] {
+    for response in [shown(&pending()), answer_csv(&pending(), 1), redirect("x")] {
         assert_eq!(header(&response, "cache-control"), "no-store");
         assert_eq!(header(&response, "referrer-policy"), "same-origin");
         assert_eq!(header(&response, "x-content-type-options"), "nosniff");
@@ -212,7 +210,7 @@ fn the_page_needs_nothing_but_itself() {
 #[test]
 fn the_csv_has_the_digest_that_the_page_shows() {
     for case in [pending(), hostile(), case(big(10_000))] {
-        let table = table::csv(&case, 1);
+        let table = answer_csv(&case, 1);
         let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(&table.body));
         assert_eq!(digest, case.approval.digest.0);
         assert!(html(&case).contains(&digest));
@@ -220,13 +218,13 @@ fn the_csv_has_the_digest_that_the_page_shows() {
     }
     let named = "attachment; filename=\"plan-01KMT8R3V4Q2X7YB5N6C0D1E2F.csv\"";
     assert_eq!(
-        header(&table::csv(&pending(), 1), "content-disposition"),
+        header(&answer_csv(&pending(), 1), "content-disposition"),
         named
     );
     let mut odd = pending();
     odd.plan.id = PlanId("a\"\r\nb".to_owned());
     let plain = "attachment; filename=\"plan.csv\"";
-    assert_eq!(header(&table::csv(&odd, 1), "content-disposition"), plain);
+    assert_eq!(header(&answer_csv(&odd, 1), "content-disposition"), plain);
 }
 
 /// Kafka's longest names and the longest metadata that brokers take by default, in as many partitions as there may be.
@@ -244,7 +242,7 @@ fn the_csv_of_a_heavy_plan_comes_in_parts_that_fit_an_answer() {
     let mut whole = String::new();
     for part in 1..=2 {
         assert!(page.contains(&format!("?format=csv&amp;part={part}\"")));
-        let table = table::csv(&case, part);
+        let table = answer_csv(&case, part);
         let named = format!("plan-{}.part-{part}-of-2.csv", case.plan.id);
         assert!(header(&table, "content-disposition").contains(&named));
         let answer = serde_json::to_string(&ApiGatewayV2httpResponse::from(table.clone())).unwrap();
@@ -252,7 +250,7 @@ fn the_csv_of_a_heavy_plan_comes_in_parts_that_fit_an_answer() {
         whole.push_str(&table.body);
     }
     assert!(!page.contains("part=3"));
-    assert_eq!(table::csv(&case, 3), table::csv(&case, 2));
+    assert_eq!(answer_csv(&case, 3), answer_csv(&case, 2));
     let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(&whole));
     assert_eq!(digest, case.approval.digest.0);
 }
@@ -613,14 +611,17 @@ fn odd_queries_show_the_page() {
         ("page=%FF", 1),
     ] {
         get.query = query.to_owned();
-        assert_eq!(number(&get, "page"), asked, "{query}");
+        assert_eq!(read_number(&get, "page"), asked, "{query}");
         assert!(
-            matches!(ask(&get, &public_url()), Ok((_, Ask::Show))),
+            matches!(read_ask(&get, &public_url()), Ok((_, Ask::Show))),
             "{query}"
         );
     }
     get.query = "page=2&format=csv".to_owned();
-    assert!(matches!(ask(&get, &public_url()), Ok((_, Ask::Table(1)))));
+    assert!(matches!(
+        read_ask(&get, &public_url()),
+        Ok((_, Ask::Table(1)))
+    ));
 }
 
 #[test]
@@ -635,33 +636,27 @@ fn events_of_the_http_api_come_in_and_go_out() {
         "body": "YT1i",
         "isBase64Encoded": true,
     });
-    let read = |event| Request::of_event(event).unwrap();
+    let read = |event| Request::from_event(event).unwrap();
     let request = read(event.clone());
     assert_eq!(
-        (request.method.as_str(), request.id.as_str()),
-        ("POST", "abc")
+        (request.method.as_ref(), link_text(&request)),
+        (Some(&Method::POST), "abc")
     );
-    assert_eq!(request.body.as_deref(), Some(b"a=b".as_slice()));
-    assert_eq!(
-        request.header(aws_lambda_events::http::header::CONTENT_TYPE),
-        Some("text/x")
-    );
-    assert_eq!(number(&request, "page"), 2);
+    assert_eq!(request.body(9), Ok(b"a=b".to_vec()));
+    assert_eq!(request.header("content-type"), Some("text/x"));
+    assert_eq!(read_number(&request, "page"), 2);
 
     let mut plain = event.clone();
     plain["isBase64Encoded"] = false.into();
-    assert_eq!(read(plain).body.as_deref(), Some(b"YT1i".as_slice()));
+    assert_eq!(read(plain).body(9), Ok(b"YT1i".to_vec()));
     let mut garbled = event.clone();
     garbled["body"] = "%%%".into();
-    assert_eq!(read(garbled).body, None);
+    assert_eq!(read(garbled).body(9), Err(BodyFault::Garbled));
     let mut bare = event;
     bare.as_object_mut().unwrap().remove("body");
     bare["rawPath"] = "/".into();
     let bare = read(bare);
-    assert_eq!(
-        (bare.id.as_str(), bare.body.as_deref()),
-        ("", Some(b"".as_slice()))
-    );
+    assert_eq!((link_text(&bare), bare.body(9)), ("", Ok(Vec::new())));
 
     let out = serde_json::to_value(ApiGatewayV2httpResponse::from(shown(&pending()))).unwrap();
     assert_eq!(out["statusCode"], 200);

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use aws_lambda_events::http::header::COOKIE;
 use data_encoding::HEXLOWER;
 use jsonwebtoken::Algorithm;
 use serde_json::{Value, json};
@@ -15,9 +14,9 @@ use tokio::net::{TcpListener, TcpStream};
 use super::respond::{cut_off, with_table_at};
 use super::*;
 use crate::aws::secrets::Secret;
+use crate::http::Response;
 use crate::oidc::tests::{Key, Shared, issuer};
 use crate::oidc::{Client, Provider};
-use crate::page::http::Response;
 use crate::page::{PageDeps, SignIn, respond};
 
 const SESSION: &str = "__Host-offset-guard-session";
@@ -51,8 +50,7 @@ impl Scene {
     async fn ask(&self, mut request: Request, query: &str, cookies: &[&str]) -> Response {
         request.query = query.to_owned();
         for cookie in cookies {
-            let cookie = HeaderValue::from_str(cookie).unwrap();
-            request.headers.append(COOKIE, cookie);
+            request = request.with_header("cookie", cookie);
         }
         respond(&request, &self.deps).await
     }
@@ -67,7 +65,7 @@ impl Scene {
     async fn begin(&self) -> (String, BTreeMap<String, String>) {
         let response = self.get("signin=yes", &[]).await;
         assert_eq!(response.status, 303, "{}", response.body);
-        let location = response.headers()["location"].to_str().unwrap().to_owned();
+        let location = response.headers["location"].to_str().unwrap().to_owned();
         let query = Url::parse(&location).unwrap();
         let query = query.query_pairs().into_owned().collect();
         (cookie(&response, SIGN_IN), query)
@@ -97,7 +95,7 @@ impl Scene {
         let response = self.back(&query, &[&cookie]).await;
         assert_eq!(response.status, 303, "{}", response.body);
         let location = format!("../{}", link().expose());
-        assert_eq!(response.headers()["location"], location.as_str());
+        assert_eq!(response.headers["location"], location.as_str());
         // The sign-in is over: its cookie goes.
         let cleared = response.cookies.iter().find(|set| set.starts_with(SIGN_IN));
         assert!(cleared.unwrap().contains("=; Max-Age=0;"), "{cleared:?}");
@@ -176,7 +174,7 @@ async fn nothing_is_looked_up_for_whoever_has_not_signed_in() {
         (request(Method::HEAD, link.expose()), "signin=yes"),
         (post(link.expose(), &fields), ""),
     ] {
-        let method = request.method.clone();
+        let method = request.method.clone().unwrap();
         let response = scene.ask(request, query, &[]).await;
         assert_eq!(response.status, 403, "{method} {query}");
         assert_eq!(response.cookies, Vec::<String>::new(), "{method} {query}");
@@ -303,7 +301,7 @@ async fn what_comes_back_is_the_answer_to_what_was_begun_here() {
     scene.script.lock().unwrap().token = (502, json!(null));
     let response = scene.back(&good, &[begun]).await;
     assert_eq!(response.status, 503);
-    assert_eq!(response.headers()["retry-after"], "5");
+    assert_eq!(response.headers["retry-after"], "5");
     let again = format!("href=\"../{}?signin=yes\"", link().expose());
     assert!(response.body.contains(&again), "{}", response.body);
 

@@ -6,13 +6,13 @@
 
 use data_encoding::BASE64;
 
-use super::item::Damaged;
-use super::pack::{Packed, unpack};
+use super::packed::{Packed, unpack};
 use crate::domain::disowned::{Disowned, Undone};
 use crate::domain::ids::PlanId;
+use crate::store::item::Damaged;
 
 /// The attribute.
-pub(super) const DISOWNED_BY: &str = "disowned_by";
+pub(in crate::store) const DISOWNED_BY: &str = "disowned_by";
 
 /// Above that many bytes the JSON is packed.
 const PLAIN: usize = 1 << 10;
@@ -25,7 +25,7 @@ const LONGEST: usize = 16 << 10;
 const PACKED: &str = "packed:";
 
 /// The attribute's text.
-pub(super) fn write(disowned: &Disowned) -> String {
+pub(in crate::store) fn write(disowned: &Disowned) -> String {
     if let Some(plan) = disowned.wholly_by() {
         return plan.0.clone();
     }
@@ -44,7 +44,7 @@ pub(super) fn write(disowned: &Disowned) -> String {
 }
 
 /// What the attribute says.
-pub(super) fn read(text: &str) -> Result<Disowned, Damaged> {
+pub(in crate::store) fn read(text: &str) -> Result<Disowned, Damaged> {
     let damaged = Damaged {
         attribute: DISOWNED_BY,
     };

@@ -6,14 +6,15 @@ use crate::aws::secrets::SecretsError;
 use crate::domain::refusal::Refusal;
 use crate::error::Error;
 use crate::failure::chain;
+use crate::http::BodyFault;
 use crate::ports::ExecutionsError;
 use crate::store::StoreError;
 
-use super::http::Answer;
+use super::answer::Answer;
 
 /// Why a request came to nothing.
 #[derive(Debug)]
-pub(super) enum Problem {
+pub(super) enum ApiFault {
     /// No such route.
     Route,
     /// No sender of this name, no secret, or not the sender's.
@@ -52,7 +53,16 @@ pub(super) enum Problem {
     Busy { why: &'static str },
 }
 
-impl From<StoreError> for Problem {
+impl From<BodyFault> for ApiFault {
+    fn from(fault: BodyFault) -> Self {
+        match fault {
+            BodyFault::TooLarge => Self::TooLarge,
+            BodyFault::Garbled => Self::NotText,
+        }
+    }
+}
+
+impl From<StoreError> for ApiFault {
     fn from(error: StoreError) -> Self {
         tracing::error!(error = chain(&error), "the table failed");
         Self::Busy {
@@ -61,7 +71,7 @@ impl From<StoreError> for Problem {
     }
 }
 
-impl From<SecretsError> for Problem {
+impl From<SecretsError> for ApiFault {
     fn from(error: SecretsError) -> Self {
         tracing::error!(error = chain(&error), "a sender's secret cannot be read");
         Self::Busy {
@@ -70,7 +80,7 @@ impl From<SecretsError> for Problem {
     }
 }
 
-impl From<ExecutionsError> for Problem {
+impl From<ExecutionsError> for ApiFault {
     fn from(error: ExecutionsError) -> Self {
         tracing::error!(error = chain(&error), "Step Functions failed");
         Self::Busy {
@@ -79,7 +89,7 @@ impl From<ExecutionsError> for Problem {
     }
 }
 
-impl From<Error> for Problem {
+impl From<Error> for ApiFault {
     fn from(error: Error) -> Self {
         match error {
             Error::Store(error) => error.into(),
@@ -94,7 +104,7 @@ impl From<Error> for Problem {
     }
 }
 
-impl From<NotHandedOver> for Problem {
+impl From<NotHandedOver> for ApiFault {
     fn from(not: NotHandedOver) -> Self {
         let why = match not {
             NotHandedOver::KeyUsed => return Self::KeyUsed,
@@ -111,7 +121,7 @@ impl From<NotHandedOver> for Problem {
     }
 }
 
-impl From<RewindNotStarted> for Problem {
+impl From<RewindNotStarted> for ApiFault {
     fn from(not: RewindNotStarted) -> Self {
         match not {
             RewindNotStarted::KeyUsed => Self::KeyUsed,
@@ -125,26 +135,26 @@ impl From<RewindNotStarted> for Problem {
     }
 }
 
-impl From<Problem> for Answer {
-    fn from(problem: Problem) -> Self {
-        match problem {
-            Problem::Route => Self::new(
+impl From<ApiFault> for Answer {
+    fn from(fault: ApiFault) -> Self {
+        match fault {
+            ApiFault::Route => Self::new(
                 404,
                 "NO_SUCH_ROUTE",
                 "write POST /webhooks/SENDER, POST /rewinds or GET /recoveries/ID; with a token of the issuer POST \
                  /v1/rewinds, GET /v1/recoveries/ID or GET /v1/me",
             ),
-            Problem::Unknown => Self::new(
+            ApiFault::Unknown => Self::new(
                 401,
                 "NOT_AUTHENTICATED",
                 "write the sender's name into the path and its secret into the header Authorization: Bearer SECRET",
             ),
-            Problem::NoPerson => Self::new(
+            ApiFault::NoPerson => Self::new(
                 401,
                 "NOBODY",
                 "send an access token of the configured issuer that has the claim by which people are told apart",
             ),
-            Problem::Machine { why } => Self::new(
+            ApiFault::Machine { why } => Self::new(
                 403,
                 "NOT_A_PERSON",
                 format!(
@@ -152,54 +162,54 @@ impl From<Problem> for Answer {
                      POST /rewinds"
                 ),
             ),
-            Problem::MayNotAsk { missing } => Self::new(
+            ApiFault::MayNotAsk { missing } => Self::new(
                 403,
                 "MAY_NOT_ASK",
                 format!(
                     "{missing}; ask those who run the issuer for it, and GET /v1/me for what is seen of you"
                 ),
             ),
-            Problem::NotAnOperator => Self::new(
+            ApiFault::NotAnOperator => Self::new(
                 403,
                 "NOT_AN_OPERATOR",
                 "only a sender of kind operator may ask for this",
             ),
-            Problem::NotAllowed { group } => Self::new(
+            ApiFault::NotAllowed { group } => Self::new(
                 403,
                 "GROUP_NOT_ALLOWED",
                 format!(
                     "this sender may not name group {group:?}; add it to the sender's groups in the configuration"
                 ),
             ),
-            Problem::TooLarge => Self::new(413, "TOO_LARGE", "write at most 256 KiB"),
-            Problem::RewindTooLarge => Self::new(
+            ApiFault::TooLarge => Self::new(413, "TOO_LARGE", "write at most 256 KiB"),
+            ApiFault::RewindTooLarge => Self::new(
                 413,
                 "TOO_LARGE",
                 "write a request of at most 128 KiB; ask for fewer partitions at once",
             ),
-            Problem::TooMany => Self::new(
+            ApiFault::TooMany => Self::new(
                 413,
                 "TOO_MANY_ALERTS",
                 "send at most 500 alerts at once (Alertmanager: max_alerts in the receiver's webhook_configs)",
             ),
-            Problem::NotText => Self::new(400, "NOT_JSON", "write a JSON object in UTF-8"),
-            Problem::Body(problem) => Self::new(400, "INVALID_BODY", problem),
-            Problem::Request(refusals) => {
+            ApiFault::NotText => Self::new(400, "NOT_JSON", "write a JSON object in UTF-8"),
+            ApiFault::Body(problem) => Self::new(400, "INVALID_BODY", problem),
+            ApiFault::Request(refusals) => {
                 let faults: Vec<String> = refusals.iter().map(ToString::to_string).collect();
                 Self::new(400, "INVALID_REQUEST", faults.join("; "))
             }
-            Problem::NoGroup { problem } => Self::new(422, "NO_SUCH_GROUP", problem),
-            Problem::KeyUsed => Self::new(
+            ApiFault::NoGroup { problem } => Self::new(422, "NO_SUCH_GROUP", problem),
+            ApiFault::KeyUsed => Self::new(
                 422,
                 "IDEMPOTENCY_KEY_USED",
                 "you used this Idempotency-Key for another request; write another key for this one",
             ),
-            Problem::NoRecovery => Self::new(
+            ApiFault::NoRecovery => Self::new(
                 404,
                 "NO_SUCH_RECOVERY",
                 "write your own Idempotency-Key, the id that was answered, or a plan's id; executions are known for 90 days",
             ),
-            Problem::TooOften { most } => Self::new(
+            ApiFault::TooOften { most } => Self::new(
                 429,
                 "TOO_MANY_REQUESTS",
                 format!(
@@ -207,7 +217,7 @@ impl From<Problem> for Answer {
                      next minute"
                 ),
             ),
-            Problem::Busy { why } => Self::new(
+            ApiFault::Busy { why } => Self::new(
                 503,
                 "TRY_AGAIN",
                 format!("{why}; nothing was lost if you send the same again in a few seconds"),

@@ -16,13 +16,13 @@ const VERSION: u8 = 1;
 
 /// The most that a value may take up uncompressed, in bytes. Holds for writers too: what cannot be read is not kept.
 /// A plan of 10,000 moves whose commits bear 4 KB of metadata, before and after, takes up 107 MB.
-pub(super) const LIMIT: usize = 160 << 20;
+pub(in crate::store) const LIMIT: usize = 160 << 20;
 
 const HASH_LEN: usize = 32;
 
 /// What is wrong with packed bytes, or with a value that is to be packed. Never tells what they hold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum PackError {
+pub enum PackError {
     #[error("packed in a layout of another release (version {0})")]
     Version(u8),
     #[error("cut off")]
@@ -53,7 +53,7 @@ impl From<serde_json::Error> for PackError {
 
 /// A value's packed bytes.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Packed(Vec<u8>);
+pub(in crate::store) struct Packed(Vec<u8>);
 
 impl fmt::Debug for Packed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -63,7 +63,7 @@ impl fmt::Debug for Packed {
 
 impl Packed {
     /// Packs a value.
-    pub(super) fn new<T: Serialize + ?Sized>(value: &T) -> Result<Self, PackError> {
+    pub(in crate::store) fn new<T: Serialize + ?Sized>(value: &T) -> Result<Self, PackError> {
         let mut encoder = DeflateEncoder::new(vec![0; 1 + HASH_LEN], Compression::default());
         serde_json::to_writer(
             Limited {
@@ -79,18 +79,18 @@ impl Packed {
         Ok(Self(bytes))
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(in crate::store) fn bytes(&self) -> &[u8] {
         &self.0
     }
 
     /// The hash within, which names these bytes among all others, in hexadecimal.
-    pub(super) fn sha256(&self) -> String {
+    pub(in crate::store) fn sha256(&self) -> String {
         HEXLOWER.encode(&self.0[1..=HASH_LEN])
     }
 }
 
 /// Unpacks a value, if every byte is as it was written.
-pub(super) fn unpack<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, PackError> {
+pub(in crate::store) fn unpack<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, PackError> {
     let (&version, rest) = bytes.split_first().ok_or(PackError::Short)?;
     if version != VERSION {
         return Err(PackError::Version(version));

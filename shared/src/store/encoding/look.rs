@@ -11,7 +11,7 @@ use crate::domain::offset::{Fault, TopicId, TopicPartition, Watermarks};
 
 /// One look.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Look {
+pub(in crate::store) struct Look {
     run: Timestamp,
     at: Timestamp,
     state: GroupState,
@@ -196,7 +196,7 @@ impl From<&Sample> for Look {
 
 impl Look {
     /// The sample; `None` where the columns do not fit together.
-    pub(super) fn sample(self) -> Option<Sample> {
+    pub(in crate::store) fn sample(self) -> Option<Sample> {
         let mut topics = BTreeMap::new();
         let mut partitions = BTreeMap::new();
         for columns in self.topics {
@@ -238,7 +238,7 @@ mod tests {
     use proptest::collection::{btree_map, vec};
     use proptest::prelude::*;
 
-    use super::super::pack::{Packed, unpack};
+    use super::super::packed::{Packed, unpack};
     use super::*;
     use crate::domain::guard::sample::{Stage, Trouble};
     use crate::domain::ids::PlanId;

@@ -15,7 +15,7 @@ use crate::domain::offset::{
 
 /// Everything of a checkpoint but its anomalies, which stand in its header.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Body {
+pub(in crate::store) struct Body {
     id: CheckpointId,
     cluster_id: ClusterId,
     group: GroupId,
@@ -138,7 +138,7 @@ impl From<&Checkpoint> for Body {
 
 impl Body {
     /// The checkpoint; `None` where the columns do not fit together.
-    pub(super) fn checkpoint(self, anomalies: Vec<Anomaly>) -> Option<Checkpoint> {
+    pub(in crate::store) fn checkpoint(self, anomalies: Vec<Anomaly>) -> Option<Checkpoint> {
         let mut topics = BTreeMap::new();
         let mut partitions = BTreeMap::new();
         for columns in self.topics {
@@ -176,7 +176,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::body::IN_ITEM;
-    use super::super::pack::{Packed, unpack};
+    use super::super::packed::{Packed, unpack};
     use super::*;
 
     fn again(c: &Checkpoint) -> Option<Checkpoint> {
