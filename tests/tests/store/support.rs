@@ -63,7 +63,7 @@ pub(crate) use on_both_tables;
 
 /// A new, empty table, and a way to look at it and to damage it that does not go through the store.
 pub(crate) enum Table {
-    Dynamo(Dynamo),
+    Dynamo(Box<Dynamo>),
     Memory(MemoryTable),
 }
 
@@ -147,7 +147,7 @@ impl Dynamo {
 impl Table {
     pub(crate) async fn new(on: Kind) -> Self {
         match on {
-            Kind::Dynamo => Self::Dynamo(Dynamo::new().await),
+            Kind::Dynamo => Self::Dynamo(Box::new(Dynamo::new().await)),
             Kind::Memory => Self::Memory(MemoryTable::new()),
         }
     }

@@ -79,16 +79,9 @@ const KNOWN_KNOTS: &[&str] = &[
 
 /// The folders and files of `shared/src`, from the bottom up: each may need those of the layers before its own. The
 /// compiler holds what is beneath them: `shared/domain`, and `shared/kafka` on top of it.
-const LAYERS: [&[&str]; 7] = [
-    &[
-        "address",
-        "config",
-        "environment",
-        "failure",
-        "http",
-        "ports",
-        "wire",
-    ],
+const LAYERS: [&[&str]; 8] = [
+    &["address", "environment", "failure"],
+    &["config", "http", "ports", "wire"],
     &["aws", "oidc", "rest_proxy", "slack", "store"],
     &["error"],
     &["connect"],

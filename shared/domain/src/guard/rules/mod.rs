@@ -1,7 +1,7 @@
 //! The rules: from samples and probes to a verdict per partition.
 //!
 //! - [`table`]: the rules in the order in which they are asked.
-//! - [`judge`]: walks the table.
+//! - [`mod@judge`]: walks the table.
 //! - `offsets`, `stall`: the questions; `standing`, `picture`, `suspicion`: what the questions about a stall rest on.
 //! - [`group`]: questions about the group as a whole; `uncommitted`: a group that never committed.
 //! - `case`, `members`: what was seen, and what the members did.
