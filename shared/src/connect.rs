@@ -61,7 +61,7 @@ impl Brokers for KafkaBrokers {
     type Keeper = RecordKeeper;
     type Writer = GroupWriter;
 
-    async fn groups(&self, cluster: &str, role: Role) -> Result<GroupReader, Error> {
+    async fn connect_groups(&self, cluster: &str, role: Role) -> Result<GroupReader, Error> {
         let reader = GroupReader::connect(self.settings(cluster, role).await?)?;
         Ok(match self.deadline {
             Some(deadline) => reader.until(deadline),
@@ -69,7 +69,7 @@ impl Brokers for KafkaBrokers {
         })
     }
 
-    async fn records(&self, cluster: &str, role: Role) -> Result<RecordReader, Error> {
+    async fn connect_records(&self, cluster: &str, role: Role) -> Result<RecordReader, Error> {
         let settings = self.settings(cluster, role).await?;
         let reader = RecordReader::connect(settings, ReaderProgram::this())?;
         Ok(match self.deadline {
@@ -78,17 +78,17 @@ impl Brokers for KafkaBrokers {
         })
     }
 
-    async fn keeper(&self, cluster: &str) -> Result<RecordKeeper, Error> {
+    async fn connect_keeper(&self, cluster: &str) -> Result<RecordKeeper, Error> {
         let settings = self.settings(cluster, Role::Guard).await?;
         Ok(RecordKeeper::connect(settings)?)
     }
 
-    async fn writer(&self, cluster: &str) -> Result<GroupWriter, Error> {
+    async fn connect_writer(&self, cluster: &str) -> Result<GroupWriter, Error> {
         let settings = self.settings(cluster, Role::Apply).await?;
         Ok(GroupWriter::connect(&settings)?)
     }
 
-    async fn rest_proxy(&self, cluster: &str) -> Result<Option<RestProxy>, Error> {
+    async fn find_rest_proxy(&self, cluster: &str) -> Result<Option<RestProxy>, Error> {
         let configured = self.configured(cluster)?;
         let Some(url) = configured.rest_proxy_url.clone() else {
             return Ok(None);

@@ -18,8 +18,7 @@ use crate::domain::refusal::Refusal;
 use crate::environment::{EnvError, optional, required};
 use crate::error::Error;
 use crate::failure::chain;
-use crate::ports::{Clock, NotifyError};
-use crate::slack::Slack;
+use crate::ports::{Clock, Executions, NobodyNotified, Notifier};
 use crate::store::{DynamoTable, Store};
 
 /// Whether applying is on where the table does not say. A function that asks has to be told: a variable that is missing or
@@ -65,12 +64,10 @@ fn filter(level: &str) -> String {
 #[derive(Debug)]
 pub struct Env {
     sdk: SdkConfig,
-    /// The configuration.
     pub config: Arc<Config>,
-    /// The table.
     pub store: Store,
-    /// Secrets by ARN.
     pub secrets: Secrets,
+    pub executions: Arc<dyn Executions>,
     /// Whether applying is on where the table does not say; never on where no step asks.
     pub apply_enabled: bool,
     steps: Vec<String>,
@@ -99,8 +96,14 @@ impl Env {
             .map(str::to_owned)
             .collect();
         let secrets = Secrets::new(aws_sdk_secretsmanager::Client::new(&sdk));
+        // A function that neither starts nor describes executions has no state machine.
+        let executions = StepFunctions::new(
+            aws_sdk_sfn::Client::new(&sdk),
+            optional("OFFSET_GUARD_STATE_MACHINE").unwrap_or_default(),
+        );
         tracing::info!(config_hash = config.hash(), "started");
         Ok(Self {
+            executions: Arc::new(executions),
             config: Arc::new(config),
             store,
             secrets,
@@ -137,21 +140,18 @@ impl Env {
     /// What the use cases work with, in a function that notifies nobody.
     #[must_use]
     pub fn context(&self) -> Context<KafkaBrokers> {
-        self.context_with(Slack::new(Err(NotifyError::NotConfigured)))
+        self.context_with(Arc::new(NobodyNotified))
     }
 
     /// What the use cases work with, in a function that notifies people.
     #[must_use]
-    pub fn context_with(&self, notifier: Slack) -> Context<KafkaBrokers> {
-        // Functions that start or describe no execution are not told of the state machine.
-        let state_machine = optional("OFFSET_GUARD_STATE_MACHINE").unwrap_or_default();
-        let client = aws_sdk_sfn::Client::new(&self.sdk);
+    pub fn context_with(&self, notifier: Arc<dyn Notifier>) -> Context<KafkaBrokers> {
         Context {
             config: self.config.clone(),
             store: self.store.clone(),
             brokers: KafkaBrokers::new(self.config.clone(), self.secrets.clone()),
-            executions: Arc::new(StepFunctions::new(client, state_machine)),
-            notifier: Arc::new(notifier),
+            executions: self.executions.clone(),
+            notifier,
             clock: Clock::system(),
             apply_enabled: self.apply_enabled,
         }

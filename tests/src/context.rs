@@ -9,10 +9,9 @@ use offset_guard::config::Config;
 use offset_guard::error::Error;
 use offset_guard::kafka::{GroupReader, GroupWriter, RecordKeeper, RecordReader};
 use offset_guard::ports::{
-    AlterGroups, Brokers, Clock, KeepRecords, NotifyError, ReadGroups, ReadRecords, Role,
+    AlterGroups, Brokers, Clock, KeepRecords, NobodyNotified, ReadGroups, ReadRecords, Role,
 };
 use offset_guard::rest_proxy::RestProxy;
-use offset_guard::slack::Slack;
 use offset_guard::store::Store;
 
 use crate::step_functions::unreachable;
@@ -24,14 +23,14 @@ pub fn context<B>(config: impl Into<Arc<Config>>, store: &Store, brokers: B) -> 
         store: store.clone(),
         brokers,
         executions: Arc::new(unreachable()),
-        notifier: Arc::new(Slack::new(Err(NotifyError::NotConfigured))),
+        notifier: Arc::new(NobodyNotified),
         clock: Clock::system(),
         apply_enabled: true,
     }
 }
 
 /// A context without a cluster.
-pub fn context_of(store: &Store) -> Context {
+pub fn context_without_cluster(store: &Store) -> Context {
     let config = "[clusters.main]\nbootstrap_servers = [\"127.0.0.1:1\"]\nauth = \"plaintext\"\n\
                   [[groups]]\nname = \"shipment-sync\"\n";
     match Config::parse(config) {
@@ -90,23 +89,23 @@ where
     type Keeper = RecordKeeper;
     type Writer = Writer;
 
-    async fn groups(&self, cluster: &str, _: Role) -> Result<Groups, Error> {
+    async fn connect_groups(&self, cluster: &str, _: Role) -> Result<Groups, Error> {
         (self.groups)(cluster).await
     }
 
-    async fn records(&self, cluster: &str, _: Role) -> Result<Records, Error> {
+    async fn connect_records(&self, cluster: &str, _: Role) -> Result<Records, Error> {
         (self.records)(cluster).await
     }
 
-    async fn keeper(&self, _: &str) -> Result<RecordKeeper, Error> {
+    async fn connect_keeper(&self, _: &str) -> Result<RecordKeeper, Error> {
         Err(Error::Broken("copies are written".to_owned()))
     }
 
-    async fn writer(&self, cluster: &str) -> Result<Writer, Error> {
+    async fn connect_writer(&self, cluster: &str) -> Result<Writer, Error> {
         (self.writer)(cluster).await
     }
 
-    async fn rest_proxy(&self, _: &str) -> Result<Option<RestProxy>, Error> {
+    async fn find_rest_proxy(&self, _: &str) -> Result<Option<RestProxy>, Error> {
         Ok(None)
     }
 }
@@ -127,23 +126,23 @@ where
     type Keeper = K;
     type Writer = GroupWriter;
 
-    async fn groups(&self, cluster: &str, _: Role) -> Result<R, Error> {
+    async fn connect_groups(&self, cluster: &str, _: Role) -> Result<R, Error> {
         Ok((self.0)(cluster).await?.groups)
     }
 
-    async fn records(&self, cluster: &str, _: Role) -> Result<D, Error> {
+    async fn connect_records(&self, cluster: &str, _: Role) -> Result<D, Error> {
         Ok((self.0)(cluster).await?.records)
     }
 
-    async fn keeper(&self, cluster: &str) -> Result<K, Error> {
+    async fn connect_keeper(&self, cluster: &str) -> Result<K, Error> {
         Ok((self.0)(cluster).await?.keeper)
     }
 
-    async fn writer(&self, _: &str) -> Result<GroupWriter, Error> {
+    async fn connect_writer(&self, _: &str) -> Result<GroupWriter, Error> {
         Err(Error::Broken("the guard alters offsets".to_owned()))
     }
 
-    async fn rest_proxy(&self, cluster: &str) -> Result<Option<RestProxy>, Error> {
+    async fn find_rest_proxy(&self, cluster: &str) -> Result<Option<RestProxy>, Error> {
         Ok((self.0)(cluster).await?.proxy)
     }
 }

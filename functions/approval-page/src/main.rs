@@ -21,7 +21,7 @@ async fn main() -> Result<(), Error> {
     let public_url = environment::url("OFFSET_GUARD_PUBLIC_URL")?;
     let form_key_secret = environment::required("OFFSET_GUARD_FORM_KEY_SECRET")?;
     let issuer = Issuer::from_environment()?;
-    let executions = env.context().executions;
+    let executions = env.executions.clone();
     let (env, issuer, public_url) = (&env, issuer.as_ref(), &public_url);
     let (form_key_secret, executions) = (&form_key_secret, &executions);
     lambda_runtime::run(service_fn(move |received: LambdaEvent<Value>| async move {

@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::sync::Arc;
+
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use offset_guard::app::approval::{self, Asking};
 use offset_guard::app::{reconcile, report, sweep};
@@ -29,7 +31,7 @@ async fn main() -> Result<(), Error> {
 
 async fn handle(env: &Env, public_url: &Url, payload: Value) -> Result<Value, error::Error> {
     env.allow(&payload)?;
-    let ctx = &env.context_with(Slack::new(slack_url(env).await));
+    let ctx = &env.context_with(Arc::new(Slack::new(slack_url(env).await)));
     let swept = environment::optional("OFFSET_GUARD_SCHEDULES");
     let asking = Asking {
         public_url,

@@ -19,7 +19,7 @@ async fn main() -> Result<(), Error> {
     environment::required("OFFSET_GUARD_STATE_MACHINE")?;
     let deps = WebhookDeps {
         functions: env.functions(),
-        executions: env.context().executions,
+        executions: env.executions.clone(),
         guard: match callers {
             Callers::Senders => environment::required("OFFSET_GUARD_GUARD_FUNCTION")?,
             // Nobody asks the guard with a token.

@@ -34,7 +34,7 @@ text_id! {
 }
 
 text_id! {
-    /// A checkpoint's id: a ULID, never used twice.
+    /// The id of a checkpoint: a ULID.
     CheckpointId
 }
 
@@ -74,7 +74,7 @@ pub struct GroupKey {
 }
 
 impl GroupKey {
-    /// The group of this name in the cluster of this id.
+    /// Combines the id of a cluster and the name of one of its groups.
     #[must_use]
     pub fn new(cluster_id: ClusterId, group: GroupId) -> Self {
         Self { cluster_id, group }

@@ -70,14 +70,20 @@ pub async fn apply_plan<B: Brokers>(
     if !store.begin_apply(&step.plan_id, apply_until).await? {
         return refuse(ctx, &step.plan_id, apply_until, vec![Refusal::Fenced]).await;
     }
-    let reader = ctx.brokers.groups(&plan.cluster, Role::Apply).await?;
+    let reader = ctx
+        .brokers
+        .connect_groups(&plan.cluster, Role::Apply)
+        .await?;
     // Before the group is read: between that and the first request nothing else may take time. Half of the time is for
     // that: what is not read by then is a reason to refuse, and not an end that nobody reports.
     let rereads = if plan.skips.is_empty() {
         BTreeMap::new()
     } else {
         let until = Instant::now() + time / 2;
-        let records = ctx.brokers.records(&plan.cluster, Role::Apply).await?;
+        let records = ctx
+            .brokers
+            .connect_records(&plan.cluster, Role::Apply)
+            .await?;
         reread::reread(&records, &plan, until).await
     };
     let door = Door {
@@ -100,7 +106,7 @@ pub async fn apply_plan<B: Brokers>(
         };
         return refuse(ctx, &step.plan_id, apply_until, vec![refusal]).await;
     }
-    let writer = ctx.brokers.writer(&plan.cluster).await?;
+    let writer = ctx.brokers.connect_writer(&plan.cluster).await?;
     let applied = send(ctx, step, &approved, &writer, apply_until).await;
     // The handle goes before anything else is said: an unsent request can leave for as long as it lives.
     writer.close().await;

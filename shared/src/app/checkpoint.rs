@@ -163,7 +163,7 @@ async fn checkpoint_cluster<B: Brokers>(
     only: Option<&str>,
     scheduled: Option<Timestamp>,
 ) -> Result<Vec<GroupResult>, Error> {
-    let reader = ctx.brokers.groups(cluster, Role::Read).await?;
+    let reader = ctx.brokers.connect_groups(cluster, Role::Read).await?;
     let cluster_id = reader.cluster_id().await?;
     let (order, unlisted) = match only {
         Some(group) => (one_group(group), None),

@@ -73,7 +73,10 @@ pub async fn observe_group<B: Brokers>(
         .resolve(&plan.cluster, &plan.group)
         .map_or_else(GroupPolicy::default, |resolved| resolved.policy);
     let partitions = plan.moves.iter().map(|m| m.partition.clone()).collect();
-    let reader = ctx.brokers.groups(&plan.cluster, Role::Read).await?;
+    let reader = ctx
+        .brokers
+        .connect_groups(&plan.cluster, Role::Read)
+        .await?;
     let seen = observe_stable(&reader, &plan.group, &partitions).await?;
     let now = ctx.now();
     let apply_by = recovery.apply_by.unwrap_or(now);

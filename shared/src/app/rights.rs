@@ -28,7 +28,10 @@ pub struct Checked {
 pub async fn check_rights<B: Brokers>(ctx: &Context<B>, step: &PlanStep) -> Result<Checked, Error> {
     let store = &ctx.store;
     let (plan, _) = load_recovery(store, &step.plan_id).await?;
-    let reader = ctx.brokers.groups(&plan.cluster, Role::Apply).await?;
+    let reader = ctx
+        .brokers
+        .connect_groups(&plan.cluster, Role::Apply)
+        .await?;
     let rights = reader
         .rights(&plan.group, &rights::topics(&plan))
         .await

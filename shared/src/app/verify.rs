@@ -74,7 +74,10 @@ pub async fn verify_plan<B: Brokers>(ctx: &Context<B>, step: &PlanStep) -> Resul
         // Never sent: no broker has to be asked, and none that fails can stand in the way of saying so.
         None => (BTreeMap::new(), false),
         Some(pre_image) => {
-            let reader = ctx.brokers.groups(&plan.cluster, Role::Read).await?;
+            let reader = ctx
+                .brokers
+                .connect_groups(&plan.cluster, Role::Read)
+                .await?;
             let now = read_back(&reader, &plan).await?;
             let all_there = plan.moves.iter().all(|m| {
                 let sent = pre_image.sent(m);

@@ -35,25 +35,28 @@ pub trait Brokers {
     type Writer: AlterGroups;
 
     /// A reader of groups and logs.
-    fn groups(
+    fn connect_groups(
         &self,
         cluster: &str,
         role: Role,
     ) -> impl Future<Output = Result<Self::Groups, Error>>;
 
     /// A reader of records.
-    fn records(
+    fn connect_records(
         &self,
         cluster: &str,
         role: Role,
     ) -> impl Future<Output = Result<Self::Records, Error>>;
 
     /// A writer of copies, as the principal of the guard.
-    fn keeper(&self, cluster: &str) -> impl Future<Output = Result<Self::Keeper, Error>>;
+    fn connect_keeper(&self, cluster: &str) -> impl Future<Output = Result<Self::Keeper, Error>>;
 
     /// A writer of committed offsets, as the principal that may commit.
-    fn writer(&self, cluster: &str) -> impl Future<Output = Result<Self::Writer, Error>>;
+    fn connect_writer(&self, cluster: &str) -> impl Future<Output = Result<Self::Writer, Error>>;
 
     /// The REST Proxy of the cluster; `None` if none is configured.
-    fn rest_proxy(&self, cluster: &str) -> impl Future<Output = Result<Option<RestProxy>, Error>>;
+    fn find_rest_proxy(
+        &self,
+        cluster: &str,
+    ) -> impl Future<Output = Result<Option<RestProxy>, Error>>;
 }

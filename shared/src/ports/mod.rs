@@ -15,4 +15,4 @@ pub use self::clock::Clock;
 pub use self::executions::{
     Execution, ExecutionStatus, Executions, ExecutionsError, NameUse, Started, TaskAnswer,
 };
-pub use self::notifier::{Notifier, NotifyError, Question};
+pub use self::notifier::{NobodyNotified, Notifier, NotifyError, Question};

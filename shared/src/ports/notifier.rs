@@ -1,5 +1,7 @@
 //! Messages to people.
 
+use std::future::ready;
+
 use futures_util::future::BoxFuture;
 
 use crate::domain::approval::Approval;
@@ -36,6 +38,24 @@ impl NotifyError {
             Self::Status(status) => status == 429 || status >= 500,
             Self::NotConfigured | Self::Unusable => false,
         }
+    }
+}
+
+/// Notifies nobody: for functions that do not reach Slack. Every message fails as [`NotifyError::NotConfigured`].
+#[derive(Debug, Clone, Copy)]
+pub struct NobodyNotified;
+
+impl Notifier for NobodyNotified {
+    fn ask_approval<'a>(&'a self, _: Question<'a>) -> BoxFuture<'a, Result<(), NotifyError>> {
+        Box::pin(ready(Err(NotifyError::NotConfigured)))
+    }
+
+    fn report_result<'a>(&'a self, _: &'a Audit) -> BoxFuture<'a, Result<(), NotifyError>> {
+        Box::pin(ready(Err(NotifyError::NotConfigured)))
+    }
+
+    fn report_findings<'a>(&'a self, _: &'a GuardRun) -> BoxFuture<'a, Result<(), NotifyError>> {
+        Box::pin(ready(Err(NotifyError::NotConfigured)))
     }
 }
 

@@ -7,7 +7,7 @@ use offset_guard::domain::audit::AuditStatus;
 use offset_guard::ports::NotifyError;
 use offset_guard::slack::Slack;
 use offset_guard::wire::guard::AlertRef;
-use offset_guard_tests::context::context_of;
+use offset_guard_tests::context::context_without_cluster;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -46,7 +46,7 @@ async fn an_alert_that_reached_nobody_is_told_by_the_next_report_and_then_no_mor
     let tell = async |slack: &Arc<Slack>| {
         let ctx = Context {
             notifier: slack.clone(),
-            ..context_of(&store)
+            ..context_without_cluster(&store)
         };
         let reported = alert::report_run(&ctx, &execution(1), &alert).await;
         reported.unwrap().status

@@ -11,7 +11,7 @@ use offset_guard::domain::rights::{Operation, ResourceType, Right};
 use offset_guard::failure::ErrorClass;
 use offset_guard::store::{Closed, Opened, Reporter, Store};
 
-use offset_guard_tests::context::context_of;
+use offset_guard_tests::context::context_without_cluster;
 use serde_json::json;
 
 use super::support::{
@@ -278,7 +278,7 @@ async fn a_plan_step_that_failed_after_its_claim_lets_the_group_go(on: Kind) {
 
     let error = json!({"error": {"Error": "OffsetGuard.Transient", "Cause": "throttled"}});
     let state = serde_json::from_value(error).unwrap();
-    let ctx = context_of(&store);
+    let ctx = context_without_cluster(&store);
     let reported = report::report_execution(&ctx, &execution(1), Some(at(0)), &state).await;
     assert_eq!(reported.unwrap().code, "NOT_PLANNED");
     assert_eq!(store.claim(&group_key()).await.unwrap(), None);

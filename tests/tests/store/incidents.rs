@@ -6,7 +6,7 @@ use offset_guard::domain::incident::{
 use offset_guard::domain::offset::GroupId;
 use offset_guard::error::Error;
 use offset_guard::store::{Claimed, IncidentClaim, Store};
-use offset_guard_tests::context::context_of;
+use offset_guard_tests::context::context_without_cluster;
 
 use super::support::{Kind, Table, at, on_both_tables, race};
 
@@ -261,7 +261,7 @@ async fn guard_notes_its_start_and_its_end_and_leaves_alone_what_is_not_its_own(
     let table = Table::new(on).await;
     let store = table.store();
     let subject = group("g");
-    let ctx = context_of(&store);
+    let ctx = context_without_cluster(&store);
     let state = async || store.incident(&subject).await.unwrap().unwrap().state;
     let key = claimed(&store, &subject, "one", Timestamp::now()).await;
     let failing = async {

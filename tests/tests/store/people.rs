@@ -10,7 +10,7 @@ use offset_guard::domain::plan::{Plan, PlanRecord, PlanResult};
 use offset_guard::domain::recovery::{Claim, Recovery};
 use offset_guard::store::{Opened, Store, TaskToken};
 use offset_guard::wire::{PlanStep, PlanVerdict};
-use offset_guard_tests::context::{Connect, context, context_of};
+use offset_guard_tests::context::{Connect, context, context_without_cluster};
 use serde_json::json;
 use url::Url;
 
@@ -77,7 +77,7 @@ async fn ask(store: &Store) {
         public_url: &page,
         swept: false,
     };
-    let ctx = context_of(store);
+    let ctx = context_without_cluster(store);
     let asked = request_approval(&ctx, asking, &STARTED.into(), &plan_id(1), &token).await;
     assert!(asked.is_err());
 }

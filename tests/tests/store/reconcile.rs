@@ -16,7 +16,7 @@ use offset_guard::error::Error;
 use offset_guard::failure::ErrorClass;
 use offset_guard::store::{Closed, Opened, Reporter, Store};
 use offset_guard::wire::PlanStep;
-use offset_guard_tests::context::{Connect, context, context_of};
+use offset_guard_tests::context::{Connect, context, context_without_cluster};
 use offset_guard_tests::step_functions::{MACHINE, STARTED, SimulatedStepFunctions};
 use serde_json::{Value, json};
 
@@ -67,7 +67,7 @@ impl Case {
     fn context(&self) -> Context {
         Context {
             executions: Arc::new(self.aws.executions()),
-            ..context_of(&self.store)
+            ..context_without_cluster(&self.store)
         }
     }
 

@@ -10,7 +10,7 @@ use offset_guard::domain::recovery::{Outcome, PreImage};
 use offset_guard::domain::refusal::Refusal;
 use offset_guard::domain::testing::pending_approval;
 use offset_guard::store::TaskToken;
-use offset_guard_tests::context::context_of;
+use offset_guard_tests::context::context_without_cluster;
 use serde_json::json;
 
 use super::approvals::link;
@@ -78,7 +78,7 @@ async fn a_move_is_not_hidden_by_another_plan_in_the_place_of_the_one_that_was_a
 
         let state = serde_json::from_value(json!({ "plan_id": plan_id(1) })).unwrap();
         let (own, began) = (execution(1), Some(at(0)));
-        let ctx = context_of(&store);
+        let ctx = context_without_cluster(&store);
         let ended = report::report_execution(&ctx, &own, began, &state).await;
         assert_eq!(ended.unwrap().code, code);
         let audit = store.audit_of(&own).await.unwrap().unwrap();

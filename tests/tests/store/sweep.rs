@@ -1,14 +1,14 @@
 use offset_guard::app::sweep;
 use offset_guard::error::Error;
 use offset_guard::store::Opened;
-use offset_guard_tests::context::context_of;
+use offset_guard_tests::context::context_without_cluster;
 
 use super::support::{Kind, Table, at, claim, execution, on_both_tables, recovery};
 
 async fn a_sweep_that_leaves_something_open_fails(on: Kind) {
     let table = Table::new(on).await;
     let store = table.store();
-    let ctx = context_of(&store);
+    let ctx = context_without_cluster(&store);
     let sweep = async |execution| sweep::sweep_recoveries(&ctx, execution).await;
     assert_eq!(sweep(None).await.unwrap().stuck, 0);
     let opened = store

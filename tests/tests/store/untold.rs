@@ -10,7 +10,7 @@ use offset_guard::domain::approval::{Approval, ApprovalStatus};
 use offset_guard::domain::plan::{Plan, PlanResult};
 use offset_guard::slack::Slack;
 use offset_guard::store::{LinkHash, Opened, Store, TaskToken};
-use offset_guard_tests::context::context_of;
+use offset_guard_tests::context::context_without_cluster;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use url::Url;
@@ -80,7 +80,7 @@ async fn what_slack_has_no_room_for_is_asked_again_by_the_sweep_until_it_is_told
     let channel = Channel::full().await;
     let ctx = Context {
         notifier: channel.slack.clone(),
-        ..context_of(&store)
+        ..context_without_cluster(&store)
     };
     let public_url = Url::parse("http://127.0.0.1/").unwrap();
     let asking = Asking {
@@ -131,7 +131,7 @@ async fn what_nobody_can_be_told_of_in_time_or_by_a_sweep_fails_its_task(on: Kin
     let channel = Channel::full().await;
     let ctx = Context {
         notifier: channel.slack.clone(),
-        ..context_of(&store)
+        ..context_without_cluster(&store)
     };
     let public_url = Url::parse("http://127.0.0.1/").unwrap();
     let asking = |swept| Asking {

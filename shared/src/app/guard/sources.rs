@@ -29,10 +29,10 @@ impl<R, D, K> Sources<R, D, K> {
         B: Brokers<Groups = R, Records = D, Keeper = K>,
     {
         Ok(Self {
-            groups: brokers.groups(cluster, Role::Guard).await?,
-            records: brokers.records(cluster, Role::Guard).await?,
-            keeper: brokers.keeper(cluster).await?,
-            proxy: brokers.rest_proxy(cluster).await?,
+            groups: brokers.connect_groups(cluster, Role::Guard).await?,
+            records: brokers.connect_records(cluster, Role::Guard).await?,
+            keeper: brokers.connect_keeper(cluster).await?,
+            proxy: brokers.find_rest_proxy(cluster).await?,
         })
     }
 

@@ -144,7 +144,7 @@ impl<B: Brokers> Deciding<'_, B> {
             ));
         };
         let brokers = &self.ctx.brokers;
-        let groups = &brokers.groups(&request.cluster, Role::Read).await?;
+        let groups = &brokers.connect_groups(&request.cluster, Role::Read).await?;
         let group = &GroupKey::new(groups.cluster_id().await?, request.group.clone());
         let resolver = Resolver {
             store,

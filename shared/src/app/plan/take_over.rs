@@ -72,7 +72,7 @@ async fn refuse_active<B: Brokers>(brokers: &B, plan: &Plan) -> Result<Option<Re
     if plan.waits_for_empty {
         return Ok(None);
     }
-    let groups = brokers.groups(&plan.cluster, Role::Read).await?;
+    let groups = brokers.connect_groups(&plan.cluster, Role::Read).await?;
     let described = groups.describe(&plan.group).await;
     Ok(plan.refuse_active(&described))
 }
